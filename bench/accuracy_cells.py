@@ -6,6 +6,7 @@ import mmap
 import os
 import random
 import tempfile
+import time
 import types
 from pathlib import Path
 
@@ -17,8 +18,8 @@ import throttled
 
 #: What a slow disk does (bench/throttled.py); a file system on it has so much room.
 SLOW = {"delay_ms": 1, "rate_mb": 100, "room_mib": 8192}
-#: What is left to others while memory is touched.
-KEPT_FREE_BYTES = 2 << 30
+#: What is left to others while memory is touched, and for how long that helps.
+KEPT_FREE_BYTES, TOUCHED_FOR_S = 2 << 30, 10.0
 #: Stores of others do not say where a file lies, so nothing is run where it does.
 SAYS_WHERE = ("lab-store",)
 #: Runs that a prediction is the mean of, where tasks run anywhere.
@@ -134,20 +135,34 @@ def made_of(case, cell, program, found):
     return Placed(case, cell)
 
 
-def touch_memory():
-    """Have all free memory touched once: a virtual machine gets it from its host at the first touch, at a tenth of the speed."""
-    lines = Path("/proc/meminfo").read_text().splitlines()
-    free = next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable"))
-    if free > KEPT_FREE_BYTES:
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE
-        mmap.mmap(-1, free - KEPT_FREE_BYTES, flags=flags).close()
+class Touched:
+    """Has all free memory touched: a virtual machine gets it from its host at the first touch, at a tenth of the speed.
+
+    What is free goes back after some seconds, so it is touched again and again.
+    """
+
+    def __init__(self):
+        self.until = 0.0
+
+    def touch(self):
+        if time.monotonic() < self.until:
+            return
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        free = next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable"))
+        if free > KEPT_FREE_BYTES:
+            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE
+            mmap.mmap(-1, free - KEPT_FREE_BYTES, flags=flags).close()
+        self.until = time.monotonic() + TOUCHED_FOR_S
+
+
+TOUCHED = Touched()
 
 
 @contextlib.contextmanager
 def medium(name):
     """A directory on a medium: memory, the disk, or a slow disk that is made for it."""
     if name:
-        touch_memory()
+        TOUCHED.touch()
     if name != "slow":
         yield {"memory": "/dev/shm", "disk": "/var/tmp", None: "/dev/shm"}[name]
         return
@@ -216,6 +231,8 @@ class Placed(predicted.Patterns):
             held, asks, draw = {}, lambda _file: (), random.Random(f"{self.name} {number}")
         if self.cell["medium"] == "slow":
             os.sync()  # what other runs wrote is not written meanwhile
+        if self.cell["medium"]:
+            TOUCHED.touch()
         return predicted.predicted_cases.run(crew, directories, self.tasks, self.inputs, held, asks, draw)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import json
 import os
 import signal
@@ -213,6 +214,45 @@ def test_first_bytes_of_a_cold_file_have_a_line_of_their_own() -> None:
     numbers = numbers_of(means(**first))
     assert numbers["read.first.request_seconds"] == pytest.approx(1e-3)
     assert numbers["read.first.bytes_per_second"] == pytest.approx(5e8)
+
+
+def course(seconds: list[float]) -> dict[str, float]:
+    """What is told of a file of which each MiB took so long."""
+    return probe.told_course(list(itertools.accumulate(seconds)))
+
+
+def test_a_device_that_slows_down_after_a_burst_is_told_with_the_burst() -> None:
+    first = {f"first_{size}": 1e-3 + size * 1e-9 for size in probe.CALLS}
+    fast, slow = MIB * 1e-9, 1e-2
+    times = means(**first, **course([fast] * 10 + [slow] * 54))
+    numbers = numbers_of(times)
+    assert numbers["read.burst_bytes"] == pytest.approx(10 * MIB)
+    assert numbers["read.burst_bytes_per_second"] == pytest.approx(1e9)
+    assert numbers["read.bytes_per_second"] == pytest.approx(MIB / slow)
+    found = {one.name: one for one in findings.effects(measurement([times] * 3))}
+    assert found["burst"].is_there
+    assert found["burst"].ratio.mean == pytest.approx(slow / fast)
+    made = profile_of(measurement([times] * 3), Plan(Path("/tmp")), Made("x", 1, None, None, ()))
+    assert made["tiers"][0]["read"]["burst"] == {
+        "bytes": pytest.approx(10 * MIB),
+        "bytes_per_second": pytest.approx(1e9),
+    }
+
+
+@pytest.mark.parametrize("seconds", [[1e-2] * 32, [1e-3] * 32, [5e-2] + [1e-3] * 31])
+def test_a_device_of_one_rate_has_no_burst(seconds: list[float]) -> None:
+    first = {f"first_{size}": 1e-3 + size * 1e-9 for size in probe.CALLS}
+    times = means(**first, **course(seconds))
+    assert not any("burst" in name for name in numbers_of(times))
+    found = {one.name: one for one in findings.effects(measurement([times] * 3))}
+    assert not found["burst"].is_there
+
+
+def test_the_course_of_reading_is_measured_and_nothing_stays(tmp_path: Path) -> None:
+    found = probe.course(str(tmp_path), 16 * MIB)
+    assert {"early_mib", "late_mib", "burst_s"} <= set(found)
+    assert found["late_mib"][0] > 0
+    assert not list(tmp_path.iterdir())
 
 
 def _fails(_path: str, _size: int) -> None:

@@ -13,6 +13,7 @@ use intarsia_policy::{
 };
 use intarsia_types::Pattern;
 
+use super::media::Way;
 use super::network::Flight;
 use super::operations::key;
 use super::place::{Piece, Spot};
@@ -314,8 +315,9 @@ impl World<'_> {
             self.services.caches[host as usize].held(key(file, first), &first.within()) > 0;
         match spot.filter(|_| !is_held) {
             Some(spot) => {
-                let tier = &self.profile.tiers[usize::from(spot.tier)];
-                let seconds = tier.read.seconds(bytes, self.draw(6, &message, range.start));
+                let draw = self.draw(6, &message, range.start);
+                let now = agenda.now();
+                let seconds = self.tier_seconds(Way::Read, spot, bytes, false, draw, now);
                 self.services.read(spot, seconds, Event::Served(id), agenda);
             }
             None => {

@@ -16,6 +16,7 @@
 
 mod ahead;
 mod broadcast;
+mod burst;
 mod cache;
 mod crowd;
 mod energy;
@@ -23,6 +24,7 @@ mod engine;
 mod groups;
 mod inbound;
 mod lost;
+mod media;
 mod mishaps;
 mod network;
 mod operations;
@@ -47,6 +49,7 @@ use crate::workload::{Operation, Workload};
 use ahead::Ahead;
 use broadcast::Broadcasts;
 use engine::Engine;
+use media::Readings;
 use mishaps::Trouble;
 use network::{Flight, Network};
 use places::Places;
@@ -221,6 +224,7 @@ struct World<'a> {
     replicas: Replicas,
     ahead: Ahead,
     broadcasts: Broadcasts,
+    readings: Readings,
     /// By host: how long all its slots computed.
     computed: Vec<f64>,
     messages: Vec<Message>,
@@ -292,6 +296,7 @@ impl<'a> World<'a> {
             replicas: Replicas::default(),
             ahead: Ahead::default(),
             broadcasts: Broadcasts::default(),
+            readings: Readings::new(),
             computed: vec![0.0; configuration.hosts as usize],
             messages: Vec::new(),
             free_messages: Vec::new(),

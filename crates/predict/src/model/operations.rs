@@ -238,31 +238,12 @@ impl World<'_> {
             }
             What::Store { offset, copy } => {
                 let Some(spot) = self.spot(&message, offset, Some(copy)) else { return };
-                let tier = &self.profile.tiers[usize::from(spot.tier)];
-                let draw = self.draw(5, &message, offset);
-                let seconds = match self.is_first(&message, offset) {
-                    true => tier.write.first_seconds(message.bytes, draw),
-                    false => tier.write.seconds(message.bytes, draw),
-                };
-                self.services.write(spot, seconds, Event::Served(id), agenda);
+                self.write_piece(id, spot, offset, agenda);
             }
             What::Fetch { offset } => {
                 let Some(spot) = self.spot(&message, offset, None) else { return };
                 let piece = self.piece(&message, offset);
-                let cache = &mut self.services.caches[spot.host as usize];
-                let held = cache.held(key(message.file as usize, piece), &piece.within());
-                if held == piece.bytes {
-                    let seconds = self.copying(spot.host, piece.bytes);
-                    self.services.copy(spot.host, seconds, Event::Served(id), agenda);
-                } else {
-                    let tier = &self.profile.tiers[usize::from(spot.tier)];
-                    let draw = self.draw(6, &message, offset);
-                    let seconds = match self.is_first(&message, offset) {
-                        true => tier.read.first_seconds(piece.bytes, draw),
-                        false => tier.read.seconds(piece.bytes, draw),
-                    };
-                    self.services.read(spot, seconds, Event::Served(id), agenda);
-                }
+                self.read_piece(id, spot, (offset, piece), agenda);
             }
             What::OpenPart => {
                 let message = self.take(id);
@@ -320,7 +301,7 @@ impl World<'_> {
     }
 
     /// Whether a task's operation begins at `offset`: nothing was asked of the medium ahead of it.
-    fn is_first(&self, message: &Message, offset: u64) -> bool {
+    pub(super) fn is_first(&self, message: &Message, offset: u64) -> bool {
         let at = self.running[message.run as usize].at;
         let operation = self.task_of(message.run).operations.get(at);
         matches!(operation, Some(Operation::Read(extent) | Operation::Write(extent)) if extent.offset_bytes == offset)
@@ -376,6 +357,7 @@ impl World<'_> {
                 let piece = self.piece(&message, offset);
                 let cache = &mut self.services.caches[message.to as usize];
                 cache.keep(key(message.file as usize, piece), piece.within());
+                self.is_read(&message, piece, agenda);
                 let what = What::Fetched { offset };
                 self.reply(&message, message.from, piece.bytes, what, agenda);
             }

@@ -3,9 +3,11 @@
 use intarsia_des::{Agenda, Span, Time, Timetable};
 
 use super::Event;
+use super::burst::Bucket;
 use super::cache::Cache;
 use super::crowd::Crowd;
 use super::energy::Busy;
+use super::media::Way;
 use super::place::Spot;
 use super::write_back::Unwritten;
 use crate::configuration::{Configuration, Roles};
@@ -22,6 +24,8 @@ pub(super) struct Services {
     crowds: Vec<Option<Crowd>>,
     /// By storage host, then by tier; none where nothing takes writes in.
     unwritten: Vec<Vec<Option<Unwritten>>>,
+    /// By storage host, then by tier, for reading and for writing; none where a tier has one rate.
+    buckets: Vec<Vec<[Option<Bucket>; 2]>>,
     /// By host: when a tier worked.
     storage: Vec<Busy>,
     pub(super) caches: Vec<Cache>,
@@ -64,6 +68,10 @@ impl Services {
             let tiers = profile.tiers.iter();
             tiers.map(|tier| tier.write_back.as_ref().map(Unwritten::new)).collect()
         };
+        let buckets = || {
+            let tiers = profile.tiers.iter();
+            tiers.map(|tier| [Bucket::of(&tier.read), Bucket::of(&tier.write)]).collect()
+        };
         Self {
             first_store: roles.stores.start,
             managers: roles
@@ -75,6 +83,7 @@ impl Services {
             clients: roles.app.clone().filter_map(|_| servers(1)).collect(),
             crowds: (0..configuration.hosts).map(crowd).collect(),
             storage: vec![Busy::default(); configuration.hosts as usize],
+            buckets: roles.stores.clone().map(|_| buckets()).collect(),
             unwritten: roles.stores.clone().map(|_| unwritten()).collect(),
             caches: (0..configuration.hosts)
                 .map(|host| Cache::new(profile.host(host).cache_bytes))
@@ -149,6 +158,13 @@ impl Services {
         let tiers = self.unwritten.get_mut((spot.host - self.first_store) as usize);
         let tier = tiers.and_then(|tiers| tiers.get_mut(usize::from(spot.tier)));
         tier.and_then(Option::as_mut).map_or(Span::ZERO, |tier| tier.add(bytes, now))
+    }
+
+    /// What a tier lets pass at once, if it does.
+    pub(super) fn bucket(&mut self, way: Way, spot: Spot) -> Option<&mut Bucket> {
+        let tiers = self.buckets.get_mut((spot.host - self.first_store) as usize)?;
+        let [read, write] = tiers.get_mut(usize::from(spot.tier))?;
+        if way == Way::Read { read.as_mut() } else { write.as_mut() }
     }
 
     /// Memory of a host is copied for so long.

@@ -213,6 +213,17 @@ pub struct Access {
     /// The same for the first bytes of an operation, [`FIRST_BYTES`] at most: a medium has to be reached before anything can
     /// be read ahead of a program. None: as for all others.
     pub first: Option<Line>,
+    /// What passes at once after a pause. None: nothing.
+    pub burst: Option<Burst>,
+}
+
+/// Bytes that a device lets pass at another rate after a pause.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Burst {
+    /// So many at most; they come back at the usual rate while the device has nothing to do.
+    pub bytes: u64,
+    /// Their rate.
+    pub bytes_per_second: f64,
 }
 
 /// What bytes take: `request + bytes / rate`.
@@ -228,6 +239,19 @@ pub struct Line {
 pub const FIRST_BYTES: u64 = 1 << 20;
 
 impl Access {
+    /// Of the first request of an operation the bytes that count as first ones.
+    #[must_use]
+    pub fn first_bytes(&self, bytes: u64) -> u64 {
+        if self.first.is_some() { bytes.min(FIRST_BYTES) } else { 0 }
+    }
+
+    /// How much sooner a request is done of whose bytes so many pass at once.
+    #[must_use]
+    pub fn sooner_seconds(&self, burst_bytes: f64) -> f64 {
+        let Some(burst) = &self.burst else { return 0.0 };
+        burst_bytes * (1.0 / self.bytes_per_second - 1.0 / burst.bytes_per_second).max(0.0)
+    }
+
     /// Seconds for so many bytes; `draw` chooses among measured times.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a duration")]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use intarsia_types::TierClass;
 
 use super::{
-    Access, Client, Crowding, Engine, Failures, Frequency, Host, Line, LocalAccess, Manager,
+    Access, Burst, Client, Crowding, Engine, Failures, Frequency, Host, Line, LocalAccess, Manager,
     Network, Power, Prices, Profile, Provenance, Seconds, Sharing, Source, StorePlacement,
     Stragglers, Tier, WriteBack,
 };
@@ -304,13 +304,20 @@ fn write_back(node: &Node<'_>) -> Result<WriteBack, Problem> {
 }
 
 fn access(node: &Node<'_>) -> Result<Access, Problem> {
-    node.only(&["request_seconds", "bytes_per_second", "first"])?;
+    node.only(&["request_seconds", "bytes_per_second", "first", "burst"])?;
     let Line { request, bytes_per_second } = line(node)?;
     let first = node.optional("first")?.map(|first| {
         first.only(&["request_seconds", "bytes_per_second"])?;
         line(&first)
     });
-    Ok(Access { request, bytes_per_second, first: first.transpose()? })
+    let burst = node.optional("burst")?.map(|burst| {
+        burst.only(&["bytes", "bytes_per_second"])?;
+        Ok(Burst {
+            bytes: burst.field("bytes")?.whole()?,
+            bytes_per_second: burst.field("bytes_per_second")?.positive()?,
+        })
+    });
+    Ok(Access { request, bytes_per_second, first: first.transpose()?, burst: burst.transpose()? })
 }
 
 fn line(node: &Node<'_>) -> Result<Line, Problem> {

@@ -13,6 +13,7 @@ _SMALL = 4096
 _MIDDLE = 65536
 #: Above such a ratio an effect is worth a word, and changes the profile.
 _CACHE, _READ_AHEAD, _FIRST_TOUCH, _BUFFERED, _REMOVED = 1.2, 1.5, 1.1, 0.5, 1.5
+BURST = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ def line(found: Measurement, kind: str) -> Line:
 
 
 def effects(found: Measurement) -> list[Effect]:
-    """Look for what memory, reading ahead, first touch, buffering, removals do to the times."""
+    """Look for what memory, reading ahead, bursts, first touch, buffering, removals do to times."""
     made = [
         _effect(
             found,
@@ -78,6 +79,14 @@ def effects(found: Measurement) -> list[Effect]:
             _READ_AHEAD,
             "reading on is foreseen: 64 KiB anywhere take {:.2f} times as long",
             "reading on is not foreseen, or costs nothing",
+        ),
+        _effect(
+            found,
+            "burst",
+            ("late_mib", "early_mib"),
+            BURST,
+            "the device slows down after a burst: what is read later takes {:.2f} times as long",
+            "reading is as fast later as at first",
         ),
         _effect(
             found,

@@ -7,6 +7,9 @@ calls are named by kind and size, as in `write_1048576`.
 import contextlib
 import os
 import random
+import statistics
+import time
+from collections.abc import Sequence
 
 from intarsia.seed.watch import Times, Watch
 
@@ -16,6 +19,8 @@ CALLS = (4 * KIB, 64 * KIB, MIB)
 FEW = {4 * KIB: 64, 64 * KIB: 32}
 #: Files of 1 MiB in a round of which the first bytes are read.
 _FIRSTS = 4
+#: A device that was idle for so long lets pass again what it lets pass at once.
+_PAUSE_S = 0.2
 #: How the first call of a kind of reading is named, where nothing can be read ahead of it.
 _FIRST = {"cold": "first", "far": "far_first"}
 #: What is written, and where to things are read; both are in memory before anything is timed.
@@ -192,6 +197,43 @@ def read_in_calls(watch: Watch, path: str, call: int, kind: str) -> None:
             watch.stop(f"{_FIRST.get(kind, kind) if number == 0 else kind}_{call}")
     finally:
         os.close(file)
+
+
+def course(directory: str, size: int) -> Times:
+    """How reading a file goes that is in no memory: a device may let a burst pass at first.
+
+    `early_mib` is what one MiB took soon after the first, `late_mib` what one took later, and
+    `burst_s` by how much sooner all was there than if each had taken that.
+    """
+    path = os.path.join(directory, "course")
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    for _ in range(size // MIB):
+        write_all(file, BODY)
+    os.close(file)
+    forget(path)
+    time.sleep(_PAUSE_S)
+    file = os.open(path, os.O_RDONLY)
+    began, since_s = time.perf_counter(), []
+    while os.readv(file, [INTO]):
+        since_s.append(time.perf_counter() - began)
+    os.close(file)
+    os.unlink(path)
+    return {name: [seconds] for name, seconds in told_course(since_s).items()}
+
+
+def told_course(since_s: Sequence[float]) -> dict[str, float]:
+    """Return what `course` tells of the seconds until each MiB was there."""
+    few = max(1, len(since_s) // 16)
+    # What is read ahead comes in steps, and the last of them is followed by none.
+    late = range(len(since_s) // 4, len(since_s) * 7 // 8)
+    line = statistics.linear_regression(late, [since_s[number] for number in late])
+    slope = max(line.slope, 1e-9)
+    return {
+        "early_mib": (since_s[few] - since_s[0]) / few,
+        "late_mib": slope,
+        # The first MiB ends at 0, so before it is one more.
+        "burst_s": slope - line.intercept,
+    }
 
 
 def _read_first(watch: Watch, directory: str, piece: memoryview) -> None:

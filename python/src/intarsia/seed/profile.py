@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from intarsia.release import installed_version
-from intarsia.seed.findings import Effect, effects, gain, line
+from intarsia.seed.findings import BURST, Effect, effects, gain, line
 from intarsia.seed.home import by_mode, placement
 from intarsia.seed.links import PLACED_BYTES
 from intarsia.seed.probe import MIB
@@ -119,6 +119,7 @@ def numbers_of(means: Mapping[str, float], slots: int = 1) -> dict[str, float]:
         slope = max((large - small) / (MIB - _SMALL), large / MIB / 10)
         numbers["read.first.request_seconds"] = max(0.0, large - slope * MIB)
         numbers["read.first.bytes_per_second"] = 1 / slope
+    numbers |= _burst(means, numbers)
     numbers["warm"] = MIB / means[f"warm_{MIB}"]
     surplus = max(0.0, means["first_write"] - means[f"write_{_SMALL}"])
     numbers["manager.open_seconds"] = means["open"] + means["close_read"]
@@ -134,6 +135,24 @@ def numbers_of(means: Mapping[str, float], slots: int = 1) -> dict[str, float]:
     gains = {kind: gain(means, kind, slots) for kind in _CROWDED}
     numbers |= {f"crowding.{kind}": one for kind, one in gains.items() if one is not None}
     return numbers
+
+
+def _burst(means: Mapping[str, float], numbers: Mapping[str, float]) -> dict[str, float]:
+    """Return what a device lets pass at once, and its rate after that, if it does slow down."""
+    first = numbers.get("read.first.bytes_per_second", 0.0)
+    late_s = means.get("late_mib", 0.0)
+    # What is read first tells the rate of a burst, unless reading ahead was even slower.
+    if late_s <= BURST * means.get("early_mib", late_s) or first * late_s <= BURST * MIB:
+        return {}
+    usual = MIB / late_s
+    # All but what passed at the rate of the burst passed at the usual one.
+    burst = max(0.0, means["burst_s"]) / (1 / usual - 1 / first)
+    return {
+        "read.request_seconds": 0.0,
+        "read.bytes_per_second": usual,
+        "read.burst_bytes": float(round(burst)),
+        "read.burst_bytes_per_second": first,
+    }
 
 
 def _burst_bytes(means: Mapping[str, float]) -> float:
@@ -168,6 +187,8 @@ PLACES: dict[str, tuple[str, ...]] = {
     "read.first.request_seconds": ("tiers.0.read.first.request_seconds",),
     "read.first.bytes_per_second": ("tiers.0.read.first.bytes_per_second",),
     "read.bytes_per_second": ("tiers.0.read.bytes_per_second",),
+    "read.burst_bytes": ("tiers.0.read.burst.bytes",),
+    "read.burst_bytes_per_second": ("tiers.0.read.burst.bytes_per_second",),
     "warm": ("host.cache_bytes_per_second", "network.loopback_bytes_per_second"),
     "manager.open_seconds": ("manager.open_seconds",),
     "manager.allocate_seconds": ("manager.allocate_seconds",),
@@ -202,6 +223,12 @@ def _access(numbers: Mapping[str, float], kind: str, *, has_medium: bool) -> dic
     made: dict[str, Any] = {name: numbers[f"{kind}.{name}"] for name in names}
     if has_medium and f"{kind}.first.{names[0]}" in numbers:
         made["first"] = {name: numbers[f"{kind}.first.{name}"] for name in names}
+    if has_medium and f"{kind}.burst_bytes" in numbers:
+        bytes_per_s = numbers[f"{kind}.burst_bytes_per_second"]
+        made["burst"] = {
+            "bytes": round(numbers[f"{kind}.burst_bytes"]),
+            "bytes_per_second": bytes_per_s,
+        }
     return made
 
 

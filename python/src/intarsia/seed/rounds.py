@@ -42,6 +42,9 @@ _WANTED_S = 0.08
 #: The same of another host that reads it.
 _WANTED_FAR_S = 0.5
 _GRACE_S = 20.0
+#: In so many rounds the course of reading is told, where a medium takes so many times as long as
+#: memory; the file is of so many bytes, or as many as are read in so many seconds.
+_COURSES, _SLOWS, _MOST_COURSE_BYTES, _COURSE_S = 2, 4, 128 * probe.MIB, 1.5
 #: The share of the time that is left for removing names, which comes after all rounds.
 _REMOVAL = 0.1
 
@@ -136,6 +139,7 @@ def _measured(plan: Plan, place: Path, say: Callable[[str], None]) -> Measuremen
     times = _round(plan, place, 0, size)
     found.first = {name: sum(seconds) / len(seconds) for name, seconds in times.items()}
     longest = 0.0
+    slows = found.first[f"cold_{probe.MIB}"] > _SLOWS * found.first[f"warm_{probe.MIB}"]
     for number in range(1, 10_000):
         now = time.monotonic()
         if number > _LEAST_ROUNDS and not found.imprecise(plan.precision):
@@ -143,6 +147,8 @@ def _measured(plan: Plan, place: Path, say: Callable[[str], None]) -> Measuremen
         if number > 2 and now + longest - began > (1 - _REMOVAL) * plan.seconds:
             break
         found.add(_round(plan, place, number, size))
+        if slows and number <= _COURSES:
+            found.add(probe.course(str(place), _course_size(place, size, found)))
         longest = max(longest, time.monotonic() - now)
         if number % 5 == 0:
             say(f"round {number}: {len(found.imprecise(plan.precision))} times not known yet")
@@ -154,6 +160,17 @@ def _measured(plan: Plan, place: Path, say: Callable[[str], None]) -> Measuremen
     found.took_s = time.monotonic() - began
     found.power = known(plan.power, place, len(os.sched_getaffinity(0)))
     return found
+
+
+def _course_size(place: Path, size: int, found: Measurement) -> int:
+    """Bytes of a file of which the course of reading is told: several times the largest other one.
+
+    As much as a device reads in a while, and no more than a part of what is free.
+    """
+    state = os.statvfs(place)
+    least_s = found.first[f"cold_{probe.MIB}"]
+    fitting = int(min(_COURSE_S / least_s * probe.MIB, state.f_bavail * state.f_frsize / 4))
+    return max(size, min(_MOST_COURSE_BYTES, fitting)) // probe.MIB * probe.MIB
 
 
 def _round(plan: Plan, place: Path, number: int, size: int) -> Times:
