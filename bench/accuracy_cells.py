@@ -148,7 +148,7 @@ class Touched:
         if time.monotonic() < self.until:
             return
         lines = Path("/proc/meminfo").read_text().splitlines()
-        free = next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable"))
+        free = next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemFree"))
         if free > KEPT_FREE_BYTES:
             flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE
             mmap.mmap(-1, free - KEPT_FREE_BYTES, flags=flags).close()
