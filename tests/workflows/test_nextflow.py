@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import require
 from intarsia.learn.source import observed_in
 from intarsia.locate import locate
-from lab_hosts import ROOT, Hosts, four_hosts
+from lab_hosts import Hosts, four_hosts
+from nextflow_command import EXAMPLES, Nextflow, require_nextflow
 from runs import ENVIRONMENT
-from shell import both_outputs
-from slurm_site import Slurm, slurm_site
+from slurm_site import slurm_site
 
-LIBRARY = ROOT / "build/nextflow/lib"
-LIMIT_S = 200
 # Above what stands beside its inode, also when packed.
 PART_LINES = 60_000
 
@@ -28,22 +24,9 @@ PART_LINES = 60_000
 @pytest.fixture(scope="module")
 def hosts() -> Iterator[Hosts]:
     """A store over four hosts."""
-    is_there = shutil.which("java") is not None and LIBRARY.exists()
-    require(is_there, "Nextflow is missing; scripts/fetch_nextflow.sh fetches it")
+    require_nextflow()
     with four_hosts("nextflow-") as hosts:
         yield hosts
-
-
-def nextflow(slurm: Slurm, job: Path, *options: str) -> str:
-    """Run the example of the users' page; return what it said."""
-    words = ["java", "-cp", f"{LIBRARY}/*", "nextflow.cli.Launcher"]
-    words += ["run", str(ROOT / "docs/user/engines/nextflow_pipeline.nf"), "-ansi-log", "false"]
-    words += ["-w", f"{job}/work", "--parts", f"{job}/parts", "--out", f"{job}/packed"]
-    place = slurm.directory / "nextflow"
-    place.mkdir(exist_ok=True)
-    environment = ENVIRONMENT | {"SLURM_CONF": str(slurm.directory / "slurm.conf")}
-    environment |= {"NXF_OFFLINE": "true", "NXF_HOME": str(place / "home")}
-    return both_outputs([*words, *options], limit_s=LIMIT_S, env=environment, cwd=place)
 
 
 def test_tasks_ask_for_the_node_of_their_input(hosts: Hosts, tmp_path: Path) -> None:
@@ -54,10 +37,9 @@ def test_tasks_ask_for_the_node_of_their_input(hosts: Hosts, tmp_path: Path) -> 
         path = hosts.store.mounts[number - 1] / job.name / f"parts/{number}.txt"
         path.write_text("# a part\n" + "\n".join(lines) + "\n")
     with slurm_site(tmp_path.resolve()) as slurm:
-        config = slurm.directory / "nextflow.config"
-        config.write_text("executor.pollInterval = '1 sec'\nprocess.queue = 'all'\n")
-        options = ["-c", str(config), "--intarsia_python", sys.executable]
-        nextflow(slurm, job, *options, "-with-trace", str(tmp_path / "trace.txt"))
+        nextflow = Nextflow(slurm, EXAMPLES / "nextflow_pipeline.nf", job)
+        options = ["--intarsia_python", sys.executable]
+        nextflow.run(*options, "-with-trace", str(tmp_path / "trace.txt"))
         told = slurm.run("scontrol", "show", "job")
     assert sorted(path.name for path in (job / "packed").iterdir()) == [
         "3.txt.clean.gz",

@@ -6,7 +6,6 @@ is mended. All stories are told with INTARSIA_TEST_STORIES=all, which takes half
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import subprocess
@@ -15,13 +14,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from intarsia.locate import locate
-from intarsia.store import StoreError, call, call_json
+from intarsia.store import call
 from lab_hosts import Hosts, four_hosts
-from pattern_graphs import PART_BYTES, PATTERNS, Gate, Story, expected, mixed, write_sources
+from pattern_graphs import PATTERNS, Gate, Story, expected, mixed, write_sources
 from runs import ENVIRONMENT, LIMIT_S, wait_until
+from store_processes import kill, mend, processes
 
 #: The host of the command and of its scheduler.
 FIRST = "n1"
@@ -126,27 +125,6 @@ def told(code: int, summary: Any) -> str:
     return f"ended with {code} after {summary['makespan_s']:.1f} s, {counts} {'; '.join(why)}"
 
 
-def processes(hosts: Hosts, name: str | None, *of: str) -> list[psutil.Process]:
-    """The processes on a host, or on all, with one of these words in their command."""
-    status = call_json(hosts.store.binary, ["lab", "status", hosts.store.lab, "--json"], 30)
-    found = []
-    for node in status["nodes"]:
-        for process in node["processes"] if name in (None, node["name"]) else []:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                one = psutil.Process(process["pid"])
-                if not of or any(word in " ".join(one.cmdline()) for word in of):
-                    found.append(one)
-    return found
-
-
-def kill(found: list[psutil.Process]) -> None:
-    """Kill them, of which there is one at least."""
-    assert found
-    for one in found:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            one.kill()
-
-
 def worker_killed(telling: Telling) -> None:
     """The worker of a task that is at the gate."""
     kill(processes(telling.hosts, telling.gate.hosts()[-1], *WORKER))
@@ -192,32 +170,6 @@ def hosts() -> Iterator[Hosts]:
     """A store over four hosts."""
     with four_hosts("faults-") as hosts:
         yield hosts
-
-
-def mend(hosts: Hosts) -> None:
-    """Heal all links and start what is missing on any host."""
-    store = hosts.store
-    call(store.binary, ["lab", "heal", "--lab", store.lab], 30)
-    where = ["--lab", store.lab, "--dir", f"{store.directory}/{{host}}", "--wait", "60s"]
-    try:
-        call(store.binary, ["up", store.pattern, *where], int(LIMIT_S))
-    except StoreError as error:
-        if f"already up on {len(store.mounts)} hosts" not in str(error):
-            raise
-    wait_until(lambda: all(_takes_files(mount) for mount in store.mounts))
-
-
-def _takes_files(mount: Path) -> bool:
-    """Whether a host that was cut off is back: a file can be made there, also with a copy."""
-    place = mount / "probe"
-    try:
-        place.mkdir(exist_ok=True)
-        os.setxattr(place, "user.intarsia.replicas", b"2")
-        os.setxattr(place, "user.intarsia.close", b"safe")
-        (place / mount.name).write_bytes(bytes(PART_BYTES))
-    except OSError:
-        return False
-    return True
 
 
 @pytest.mark.parametrize(("pattern", "fault"), STORIES)
