@@ -2,11 +2,9 @@
 
 import contextlib
 import itertools
-import mmap
 import os
 import random
 import tempfile
-import time
 import types
 from pathlib import Path
 
@@ -15,11 +13,10 @@ import labs
 import peers
 import predicted
 import throttled
+import touched
 
 #: What a slow disk does (bench/throttled.py); a file system on it has so much room.
 SLOW = {"delay_ms": 1, "rate_mb": 100, "room_mib": 8192}
-#: What is left to others while memory is touched, and for how long that helps.
-KEPT_FREE_BYTES, TOUCHED_FOR_S = 2 << 30, 10.0
 #: Stores of others do not say where a file lies, so nothing is run where it does.
 SAYS_WHERE = ("lab-store",)
 #: Runs that a prediction is the mean of, where tasks run anywhere.
@@ -135,36 +132,11 @@ def made_of(case, cell, program, found):
     return Placed(case, cell)
 
 
-class Touched:
-    """Has all free memory touched: a virtual machine gets it from its host at the first touch, at a tenth of the speed.
-
-    What is free goes back after some seconds, so it is touched again and again.
-    """
-
-    def __init__(self):
-        self.until = 0.0
-
-    def touch(self):
-        """Touch it if that is due; whether it was."""
-        if time.monotonic() < self.until:
-            return False
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        free = next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemFree"))
-        if free > KEPT_FREE_BYTES:
-            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE
-            mmap.mmap(-1, free - KEPT_FREE_BYTES, flags=flags).close()
-        self.until = time.monotonic() + TOUCHED_FOR_S
-        return True
-
-
-TOUCHED = Touched()
-
-
 @contextlib.contextmanager
 def medium(name):
     """A directory on a medium: memory, the disk, or a slow disk that is made for it."""
     if name:
-        TOUCHED.touch()
+        touched.MEMORY.touch()
     if name != "slow":
         yield {"memory": "/dev/shm", "disk": "/var/tmp", None: "/dev/shm"}[name]
         return
@@ -220,7 +192,7 @@ class Placed(predicted.Patterns):
         return self.layout.workload(super().workload(overheads))
 
     def run(self, system, crew, number):
-        if self.cell["medium"] and TOUCHED.touch():
+        if self.cell["medium"] and touched.MEMORY.touch():
             # What runs first then is slow.
             self.run_once(system, crew, f"{number}-first")
         return self.run_once(system, crew, number)
