@@ -147,12 +147,9 @@ def show(found, arguments):
     print(f"{'':24} rows  median error     p90   worst  median signed  in 90 % interval")
     line("all", found)
     for axis in (*CELL, "pattern", "size", "layout"):
-        of = {}
-        for row in found:
-            of.setdefault(row[axis], []).append(row)
-        if len(of) > 1:
-            for value, some in of.items():
-                line(f"{axis} {value}", some)
+        by(found, axis)
+    if len({row["medium"] for row in found}) > 1:
+        by(found, "system", "medium")
     if sampled := [row for row in found if "sampled" in row]:
         line("a fifth recorded", sampled, "sampled")
     if arguments.simgrid:
@@ -166,6 +163,16 @@ def show(found, arguments):
     for choice in [layouts, [*layouts, "hosts"], ["system"], ["system", "slots", "medium"]]:
         if choice and any(len({row[axis] for row in found}) > 1 for axis in choice):
             recommendations(found, choice)
+
+
+def by(found, *axes):
+    """A line of the table for each value of an axis, or of several together."""
+    of = {}
+    for row in found:
+        of.setdefault(tuple(row[axis] for axis in axes), []).append(row)
+    if len(of) > 1:
+        for values, some in of.items():
+            line(" ".join(f"{axis} {value}" for axis, value in zip(axes, values)), some)
 
 
 def line(name, some, key="predicted"):

@@ -34,7 +34,15 @@ LANES = ("fast", "python", "servers", "mount", "lab")
 # other's servers.
 ONE_AT_A_TIME = "lab"
 # Files of tests/workflows with a store over several hosts for all of their tests.
-OVER_HOSTS = ("engines", "nextflow", "run_hosts", "run_faults", "oracle_lab", "advice_hosts")
+OVER_HOSTS = (
+    "engines",
+    "nextflow",
+    "nextflow_faults",
+    "run_hosts",
+    "run_faults",
+    "oracle_lab",
+    "advice_hosts",
+)
 # What python/tests is made of, by the first word of its files; the rest is one program.
 SUBJECTS = ("characterise", "demo", "simulate", "trace")
 # Libraries of linear algebra take all processors for every small matrix, and wait for them busily.
