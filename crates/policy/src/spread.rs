@@ -57,8 +57,9 @@ pub struct Take {
 struct Reader {
     /// Pieces that it asked for, and from whom.
     taking: BTreeMap<u32, Giver>,
-    /// Which it has.
+    /// Which it has, all before `lacks_from` among them.
     has: Vec<bool>,
+    lacks_from: usize,
     /// Pieces that it is giving now, and that it gave so far.
     busy: usize,
     given: usize,
@@ -71,8 +72,9 @@ pub struct Spread {
     pieces: usize,
     readers: Vec<Reader>,
     home_busy: usize,
-    /// How often the home has given each piece or is giving it.
+    /// How often the home has given each piece or is giving it; all before `not_given_from` it has.
     from_home: Vec<u32>,
+    not_given_from: usize,
     /// Readers that have each piece.
     holders: Vec<Vec<usize>>,
 }
@@ -127,7 +129,8 @@ impl Spread {
     pub fn new(pieces: u32) -> Self {
         let pieces = pieces as usize;
         let holders = vec![Vec::new(); pieces];
-        Self { pieces, readers: Vec::new(), home_busy: 0, from_home: vec![0; pieces], holders }
+        let from_home = vec![0; pieces];
+        Self { pieces, readers: Vec::new(), home_busy: 0, from_home, not_given_from: 0, holders }
     }
 
     /// A reader comes; its number.
@@ -161,6 +164,9 @@ impl Spread {
         let Some(has) = state.has.get_mut(piece as usize) else { return };
         if !std::mem::replace(has, true) {
             self.holders[piece as usize].push(reader);
+        }
+        while state.has.get(state.lacks_from) == Some(&true) {
+            state.lacks_from += 1;
         }
     }
 
@@ -203,14 +209,16 @@ impl Spread {
             !state.has[*piece] && !state.taking.contains_key(&u32::try_from(*piece).unwrap_or(0))
         };
         let until = (wanted.end as usize).min(self.pieces);
-        let wanted = || (wanted.start as usize..until).filter(lacks);
+        let from = (wanted.start as usize).max(state.lacks_from);
+        let wanted = || (from..until).filter(lacks);
         let take =
             |piece: usize, giver| u32::try_from(piece).ok().map(|piece| Take { piece, giver });
         let share = HOME_BUSY_MAX.div_ceil(self.readers().max(1));
         let of_home = state.taking.values().filter(|giver| **giver == Giver::Home).count();
         let may_ask_home = self.home_busy < HOME_BUSY_MAX && of_home < share;
         let first = || {
-            let piece = may_ask_home.then(|| wanted().find(|piece| self.from_home[*piece] == 0));
+            let not_given = || (from.max(self.not_given_from)..until).filter(lacks);
+            let piece = may_ask_home.then(|| not_given().find(|piece| self.from_home[*piece] == 0));
             Some((piece.flatten()?, Giver::Home))
         };
         let from_reader = || {
@@ -250,6 +258,9 @@ impl Spread {
             Giver::Home => {
                 self.home_busy += 1;
                 self.from_home[take.piece as usize] += 1;
+                while self.from_home.get(self.not_given_from).is_some_and(|given| *given > 0) {
+                    self.not_given_from += 1;
+                }
             }
             Giver::Reader(giver) => {
                 self.readers[giver].busy += 1;
@@ -270,8 +281,10 @@ impl Spread {
 
     fn lose(&mut self, holder: usize, piece: usize) {
         self.holders[piece].retain(|other| *other != holder);
-        if let Some(has) = self.readers[holder].has.get_mut(piece) {
+        let state = &mut self.readers[holder];
+        if let Some(has) = state.has.get_mut(piece) {
             *has = false;
+            state.lacks_from = state.lacks_from.min(piece);
         }
     }
 }
@@ -375,6 +388,7 @@ mod tests {
                 reader.failed.drain(..).for_each(|piece| spread.failed(number, piece));
                 let from = reader.left.first().copied().unwrap_or(0);
                 let takes = spread.next(number, &(from..self.pieces), self.serving);
+                assert!(is_sound(&spread));
                 let at = tick + self.queued(tick, &up[self.readers]);
                 reader.answer = Some((at, takes));
             }
@@ -389,6 +403,13 @@ mod tests {
                 up[giver].push_back((at, number, take.piece));
             }
         }
+    }
+
+    /// Whether searches may begin where they do.
+    fn is_sound(spread: &Spread) -> bool {
+        let has_all = |reader: &Reader| reader.has[..reader.lacks_from].iter().all(|has| *has);
+        let given = &spread.from_home[..spread.not_given_from];
+        spread.readers.iter().all(has_all) && given.iter().all(|times| *times > 0)
     }
 
     #[test]
