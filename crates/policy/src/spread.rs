@@ -388,7 +388,7 @@ mod tests {
                 reader.failed.drain(..).for_each(|piece| spread.failed(number, piece));
                 let from = reader.left.first().copied().unwrap_or(0);
                 let takes = spread.next(number, &(from..self.pieces), self.serving);
-                assert!(is_sound(&spread));
+                assert!(is_sound(spread));
                 let at = tick + self.queued(tick, &up[self.readers]);
                 reader.answer = Some((at, takes));
             }
