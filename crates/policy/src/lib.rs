@@ -41,4 +41,4 @@ pub use spread::{
 pub use stripe::{Span, Stripe};
 pub use tier::TierState;
 pub use wanted::Wanted;
-pub use wish::{HostWish, Wish, choose_group_host, reduces_with_its_directory};
+pub use wish::{HostWish, Wish, choose_group_host, named_host, reduces_with_its_directory};

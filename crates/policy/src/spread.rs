@@ -145,15 +145,15 @@ impl Spread {
         self.readers.iter().filter(|reader| !reader.is_gone).count()
     }
 
-    /// How many readers are to serve others of a file of `size_bytes`, of which `given_bytes` were asked of the home within so
-    /// many seconds.
+    /// How many readers are to serve others of a file of `size_bytes`, which has spread for so many seconds.
     #[must_use]
-    pub fn serving(&self, size_bytes: u64, given_bytes: u64, seconds: f64) -> usize {
-        if given_bytes < JUDGED_PIECES * piece_bytes(size_bytes) {
+    pub fn serving(&self, size_bytes: u64, seconds: f64) -> usize {
+        let given: u64 = self.from_home.iter().copied().map(u64::from).sum();
+        if given < JUDGED_PIECES {
             return usize::MAX;
         }
         #[allow(clippy::cast_precision_loss, reason = "a rate")]
-        let rate = given_bytes as f64 / seconds.max(1e-6);
+        let rate = (given * piece_bytes(size_bytes)) as f64 / seconds.max(1e-6);
         copies_to_serve(size_bytes, self.readers(), rate, COPY_SECONDS)
     }
 

@@ -29,6 +29,12 @@ impl Wish {
     }
 }
 
+/// The host that the name of a group ends with, if it names one: `GROUP@HOST`.
+#[must_use]
+pub fn named_host(group: &str) -> Option<&str> {
+    group.rsplit_once('@').map(|(_, host)| host)
+}
+
 /// Whether a file is reduced with what is made in the same directory: no hint names a group.
 #[must_use]
 pub fn reduces_with_its_directory(hints: &HintSet) -> bool {

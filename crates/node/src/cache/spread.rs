@@ -50,8 +50,6 @@ struct Tracked {
     numbers: HashMap<NodeId, usize>,
     began: Instant,
     last: Instant,
-    /// Pieces that were asked of this host.
-    from_here: u64,
 }
 
 /// What was counted. Bytes of whole pieces.
@@ -97,7 +95,6 @@ impl Tracked {
             numbers: HashMap::new(),
             began: now,
             last: now,
-            from_here: 0,
         }
     }
 
@@ -129,7 +126,7 @@ impl Tracked {
     /// How many readers are to serve others, by the rate at which pieces have left this host.
     fn serving(&self) -> usize {
         let seconds = self.last.saturating_duration_since(self.began).as_secs_f64();
-        self.spread.serving(self.size_bytes, self.from_here * self.piece_bytes, seconds)
+        self.spread.serving(self.size_bytes, seconds)
     }
 }
 
@@ -261,10 +258,7 @@ impl Spreads {
         let serving = tracked.serving();
         let takes = tracked.spread.next(number, wanted, serving);
         let named = takes.into_iter().map(|take| match take.giver {
-            Giver::Home => {
-                tracked.from_here += 1;
-                (take.piece, None)
-            }
+            Giver::Home => (take.piece, None),
             Giver::Reader(giver) => (take.piece, tracked.readers.get(giver).map(|r| r.0.clone())),
         });
         let takes = named.collect();

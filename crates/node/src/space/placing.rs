@@ -7,8 +7,8 @@ use std::sync::Arc;
 use intarsia_meta::{GroupRecord, Namespace};
 use intarsia_policy::{
     FileState, FoldLimits, Here, Home, HostState, HostWish, KeepRequest, OpenRequest, PlaceRequest,
-    Plan, PlannedLayout, Purpose, Reason, TierState, Wish, choose_group_host, copies_wanted, place,
-    reduces_with_its_directory,
+    Plan, PlannedLayout, Purpose, Reason, TierState, Wish, choose_group_host, copies_wanted,
+    named_host, place, reduces_with_its_directory,
 };
 use intarsia_store::Tier;
 use intarsia_sync::Mutex;
@@ -295,7 +295,7 @@ impl Placing {
     /// The host of a group: the one that is named with it, the one that is recorded if it has room, else one that is
     /// chosen now.
     fn host_of_group(&self, group: &str) -> Option<NodeId> {
-        if let Some((_, host)) = group.rsplit_once('@') {
+        if let Some(host) = named_host(group) {
             return Some(NodeId(host.to_owned()));
         }
         let hosts = self.roomy_hosts();

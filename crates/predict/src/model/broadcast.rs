@@ -14,9 +14,8 @@ use intarsia_policy::{
 use intarsia_types::Pattern;
 
 use super::media::Way;
-use super::network::Flight;
 use super::operations::key;
-use super::place::{Piece, Spot};
+use super::place::Place;
 use super::tasks::number;
 use super::{Event, Message, What, World};
 use crate::workload::{Extent, FileId};
@@ -43,8 +42,6 @@ struct Home {
     readers: Vec<Option<u32>>,
     began: Time,
     asked: Time,
-    /// Bytes that were asked of the home.
-    given_bytes: u64,
 }
 
 /// What a host takes of a file.
@@ -90,7 +87,7 @@ impl Broadcasts {
 impl Home {
     fn new(host: u32, pieces: u32, now: Time) -> Self {
         let spread = Spread::new(pieces);
-        Self { host, spread, readers: Vec::new(), began: now, asked: now, given_bytes: 0 }
+        Self { host, spread, readers: Vec::new(), began: now, asked: now }
     }
 
     fn number(&mut self, reader: u32) -> usize {
@@ -197,9 +194,9 @@ impl World<'_> {
         let length = piece_bytes(self.workload.files[file].size_bytes);
         let (run, control) = (taker.run, self.profile.network.control_bytes);
         if taker.is_to_tell() {
+            let Some(home) = self.places.of(file).map(Place::home) else { return };
             taker.is_asking = true;
             taker.told = std::mem::take(&mut taker.landed);
-            let Some(home) = self.places.of(file).map(super::place::Place::home) else { return };
             return self.says(host, home, (run, file, control), What::AskTakes, agenda);
         }
         let mut begun = Vec::new();
@@ -223,18 +220,6 @@ impl World<'_> {
         }
     }
 
-    fn says(
-        &mut self,
-        from: u32,
-        to: u32,
-        (run, file, bytes): (u32, FileId, u64),
-        what: What,
-        agenda: &mut Agenda<Event>,
-    ) {
-        let file = number(file);
-        self.send(Message { from, to, run, file, bytes, flight: Flight::default(), what }, agenda);
-    }
-
     /// The home of a file hears what has come to a reader, and says what it takes next.
     pub(super) fn says_what_to_take(&mut self, message: Message, agenda: &mut Agenda<Event>) {
         let (file, reader, now) = (message.file as usize, message.from, agenda.now());
@@ -252,13 +237,10 @@ impl World<'_> {
             home.spread.landed(number, piece);
         }
         let seconds = now.since(home.began).as_secs_f64();
-        let serving = home.spread.serving(size, home.given_bytes, seconds);
+        let serving = home.spread.serving(size, seconds);
         for take in home.spread.next(number, &taker.wanted, serving) {
             let giver = match take.giver {
-                Giver::Home => {
-                    home.given_bytes += piece_bytes(size);
-                    Some(home.host)
-                }
+                Giver::Home => Some(home.host),
                 Giver::Reader(giver) => home.readers[giver],
             };
             taker.answer.push((take.piece, giver.unwrap_or(home.host)));
@@ -308,9 +290,8 @@ impl World<'_> {
             self.take(id);
             return;
         };
-        let spot: Option<Spot> =
-            place.copies_of(place.piece(range.start, range.end)).find(|s| s.host == host);
         let first = place.piece(range.start, range.end);
+        let spot = place.copies_of(first).find(|spot| spot.host == host);
         let is_held =
             self.services.caches[host as usize].held(key(file, first), &first.within()) > 0;
         match spot.filter(|_| !is_held) {
@@ -355,7 +336,7 @@ impl World<'_> {
     /// A piece is asked of the home instead of a reader that has failed.
     pub(super) fn takes_from_home(&mut self, id: u32, agenda: &mut Agenda<Event>) -> bool {
         let Message { from, to, run, file, bytes, what, .. } = self.messages[id as usize];
-        let home = self.places.of(file as usize).map(super::place::Place::home);
+        let home = self.places.of(file as usize).map(Place::home);
         let Some(home) = home.filter(|home| *home != to) else { return false };
         self.take(id);
         self.says(from, home, (run, file as usize, bytes), what, agenda);
@@ -373,7 +354,7 @@ impl World<'_> {
     fn remembers(&mut self, host: u32, file: FileId, mut range: Range<u64>) {
         let Some(place) = self.places.of(file) else { return };
         while range.start < range.end {
-            let piece: Piece = place.piece(range.start, range.end);
+            let piece = place.piece(range.start, range.end);
             self.services.caches[host as usize].keep(key(file, piece), piece.within());
             range.start += piece.bytes.max(1);
         }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use intarsia_policy::{HostState, choose_group_host};
+use intarsia_policy::{HostState, choose_group_host, named_host};
 use intarsia_types::{NodeId, Placement};
 
 use crate::workload::Workload;
@@ -57,11 +57,6 @@ impl Groups {
         self.hosts.insert(group.to_owned(), host);
         Some(host)
     }
-}
-
-/// The host that the name of a group ends with, if it names one.
-fn named_host(group: &str) -> Option<&str> {
-    group.rsplit_once('@').map(|(_, host)| host)
 }
 
 /// Sorts `n2` before `n10`.

@@ -4,6 +4,7 @@
 //! from memory, as in a page cache.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ops::Range;
 
 use intarsia_des::{Agenda, Time};
@@ -12,8 +13,6 @@ use intarsia_types::TierClass;
 use super::operations::key;
 use super::place::{Piece, Spot};
 use super::{Event, Message, World};
-use crate::profile::Access;
-
 /// A host, a piece, and which bytes of it.
 type Reading = (u32, u64, Range<u64>);
 
@@ -61,10 +60,10 @@ impl World<'_> {
         }
         let is_medium = self.profile.tiers[usize::from(spot.tier)].class != TierClass::Memory;
         if is_medium && self.profile.host(spot.host).cache_bytes > 0 {
-            if let Some(waiting) = self.readings.get_mut(&(spot.host, name, piece.within())) {
-                return waiting.push(id);
-            }
-            self.readings.insert((spot.host, name, piece.within()), Vec::new());
+            match self.readings.entry((spot.host, name, piece.within())) {
+                Entry::Occupied(mut waiting) => return waiting.get_mut().push(id),
+                Entry::Vacant(first) => first.insert(Vec::new()),
+            };
         }
         let draw = self.draw(6, &message, offset);
         let is_first = self.is_first(&message, offset);
@@ -97,28 +96,7 @@ impl World<'_> {
             true => (access.first_seconds(bytes, draw), bytes - access.first_bytes(bytes)),
             false => (access.seconds(bytes, draw), bytes),
         };
-        self.after_burst(way, spot, access, (bytes, usual_bytes), seconds, now)
+        let bucket = self.services.bucket(way, spot);
+        bucket.map_or(seconds, |bucket| bucket.works(bytes, usual_bytes, seconds, now))
     }
-
-    /// The seconds of a request without those that it is done sooner, of whose bytes so many are to pass at the usual rate.
-    fn after_burst(
-        &mut self,
-        way: Way,
-        spot: Spot,
-        access: &Access,
-        (bytes, usual_bytes): (u64, u64),
-        seconds: f64,
-        now: Time,
-    ) -> f64 {
-        let Some(bucket) = self.services.bucket(way, spot) else { return seconds };
-        let at_once = bucket.take(bytes, now).min(as_float(usual_bytes));
-        let seconds = seconds - access.sooner_seconds(at_once);
-        bucket.works(seconds, now);
-        seconds
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 bytes")]
-const fn as_float(number: u64) -> f64 {
-    number as f64
 }

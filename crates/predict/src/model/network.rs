@@ -8,6 +8,7 @@
 
 use intarsia_des::{Span, Time};
 
+use super::as_float;
 use super::inbound::{Inbound, Train};
 use crate::profile::Profile;
 
@@ -157,11 +158,6 @@ fn covered(mut spans: Vec<(f64, f64)>) -> f64 {
 fn cut(bytes: u64, frame_bytes: u64) -> (u64, f64) {
     let frames = bytes.div_ceil(frame_bytes).max(1);
     (frames, as_float(bytes - (frames - 1) * frame_bytes))
-}
-
-#[expect(clippy::cast_precision_loss, reason = "exact up to 2^53: 104 days of nanoseconds")]
-const fn as_float(number: u64) -> f64 {
-    number as f64
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast saturates")]

@@ -53,6 +53,18 @@ impl World<'_> {
         agenda: &mut Agenda<Event>,
     ) {
         let from = self.running[run as usize].host;
+        self.says(from, to, (run, file, bytes), what, agenda);
+    }
+
+    /// Sends from a host, for a run and a file.
+    pub(super) fn says(
+        &mut self,
+        from: u32,
+        to: u32,
+        (run, file, bytes): (u32, FileId, u64),
+        what: What,
+        agenda: &mut Agenda<Event>,
+    ) {
         let file = number(file);
         self.send(Message { from, to, run, file, bytes, flight: Flight::default(), what }, agenda);
     }

@@ -313,7 +313,7 @@ impl<'a> Places<'a> {
                 Some(chosen.ok_or_else(|| self.is_full(file))?)
             }
         };
-        Ok(at.and_then(|at| self.roles.stores.clone().nth(at)))
+        Ok(at.map(|at| self.number(&self.states[at].node)))
     }
 
     /// Storage hosts in an order that is the file's own, those with room.

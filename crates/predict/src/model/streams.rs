@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use intarsia_des::{Agenda, Alarm, FlowId, Fluid, LinkId, Span, Time};
 
-use super::Event;
+use super::{Event, as_float};
 use crate::profile::{Profile, Sharing};
 
 /// Sender, receiver, run of a task.
@@ -228,9 +228,4 @@ impl Way {
         self.streams.remove(&stream);
         self.idle_since = now;
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 bytes")]
-const fn as_float(number: u64) -> f64 {
-    number as f64
 }

@@ -245,13 +245,6 @@ impl Access {
         if self.first.is_some() { bytes.min(FIRST_BYTES) } else { 0 }
     }
 
-    /// How much sooner a request is done of whose bytes so many pass at once.
-    #[must_use]
-    pub fn sooner_seconds(&self, burst_bytes: f64) -> f64 {
-        let Some(burst) = &self.burst else { return 0.0 };
-        burst_bytes * (1.0 / self.bytes_per_second - 1.0 / burst.bytes_per_second).max(0.0)
-    }
-
     /// Seconds for so many bytes; `draw` chooses among measured times.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a duration")]
@@ -264,7 +257,7 @@ impl Access {
     #[expect(clippy::cast_precision_loss, reason = "a duration")]
     pub fn first_seconds(&self, bytes: u64, draw: u64) -> f64 {
         let Some(first) = &self.first else { return self.seconds(bytes, draw) };
-        let head = bytes.min(FIRST_BYTES);
+        let head = self.first_bytes(bytes);
         let rest = (bytes - head) as f64 / self.bytes_per_second;
         first.request.draw(draw) + head as f64 / first.bytes_per_second + rest
     }
