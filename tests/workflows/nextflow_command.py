@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 from conftest import require
-from lab_hosts import ROOT
+from lab_hosts import ROOT, Hosts
 from runs import ENVIRONMENT
 from shell import both_outputs
 from slurm_site import Slurm
 
 EXAMPLES = ROOT / "docs/user/engines"
 LIMIT_S = 200
+PARTS = ("3", "4")
+# Above what stands beside its inode, also when packed.
+_PART_LINES = 60_000
 _LIBRARY = ROOT / "build/nextflow/lib"
 
 
@@ -21,6 +26,17 @@ def require_nextflow() -> None:
     """Skip the test where Nextflow is missing."""
     is_there = shutil.which("java") is not None and _LIBRARY.exists()
     require(is_there, "Nextflow is missing; scripts/fetch_nextflow.sh fetches it")
+
+
+def write_parts(hosts: Hosts, job: Path) -> dict[str, str]:
+    """Write the parts 3 and 4, each on the host of its number; return what is left when cleaned."""
+    (job / "parts").mkdir()
+    cleaned = {}
+    for part in PARTS:
+        cleaned[part] = "\n".join(os.urandom(16).hex() for _ in range(_PART_LINES)) + "\n"
+        path = hosts.store.mounts[int(part) - 1] / job.name / f"parts/{part}.txt"
+        path.write_text(f"# a part\n{cleaned[part]}")
+    return cleaned
 
 
 class Nextflow:
@@ -34,6 +50,7 @@ class Nextflow:
         self._words = ["java", "-cp", f"{_LIBRARY}/*", "nextflow.cli.Launcher"]
         self._words += ["run", str(pipeline), "-ansi-log", "false", "-c", str(config)]
         self._words += ["-w", f"{job}/work", "--parts", f"{job}/parts", "--out", f"{job}/packed"]
+        self._words += ["--intarsia_python", sys.executable]
         self._environment = ENVIRONMENT | {"SLURM_CONF": str(slurm.directory / "slurm.conf")}
         self._environment |= {"NXF_OFFLINE": "true", "NXF_HOME": str(self._place / "home")}
 
@@ -42,11 +59,11 @@ class Nextflow:
         words = [*self._words, *options]
         return both_outputs(words, limit_s=LIMIT_S, env=self._environment, cwd=self._place)
 
-    def start(self, said: Path, *options: str) -> subprocess.Popen[bytes]:
+    def start(self, said: Path) -> subprocess.Popen[bytes]:
         """Begin with it; what it says goes to a file."""
         with said.open("ab") as file:
             return subprocess.Popen(
-                [*self._words, *options],
+                self._words,
                 cwd=self._place,
                 env=self._environment,
                 stdin=subprocess.DEVNULL,

@@ -66,6 +66,10 @@ class Slurm:
         self.run("sbatch", "--wait", "--quiet", "--output=/dev/null", *options, wrapped)
         return told.read_text().strip()
 
+    def jobs(self) -> list[str]:
+        """The jobs that wait or run."""
+        return self.run("squeue", "-h", "-o", "%i").split()
+
     def cancel(self, job: str) -> None:
         """End a job, and wait until nothing of it runs."""
         self.run("scancel", "--signal=KILL", "--full", job)
@@ -109,7 +113,7 @@ def slurm_site(directory: Path) -> Iterator[Slurm]:
 def _end_jobs(slurm: Slurm) -> None:
     """End what a test that failed has left: it would run on without the servers."""
     with contextlib.suppress(AssertionError, subprocess.SubprocessError):
-        for job in slurm.run("squeue", "-h", "-o", "%i").split():
+        for job in slurm.jobs():
             slurm.cancel(job)
 
 

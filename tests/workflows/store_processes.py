@@ -9,10 +9,8 @@ from pathlib import Path
 import psutil
 from intarsia.store import StoreError, call, call_json
 from lab_hosts import Hosts
+from pattern_graphs import PART_BYTES
 from runs import LIMIT_S, wait_until
-
-#: Above what stands beside its inode.
-_PROBE_BYTES = 2 << 20
 
 
 def processes(hosts: Hosts, name: str | None, *of: str) -> list[psutil.Process]:
@@ -56,7 +54,7 @@ def _takes_files(mount: Path) -> bool:
         place.mkdir(exist_ok=True)
         os.setxattr(place, "user.intarsia.replicas", b"2")
         os.setxattr(place, "user.intarsia.close", b"safe")
-        (place / mount.name).write_bytes(bytes(_PROBE_BYTES))
+        (place / mount.name).write_bytes(bytes(PART_BYTES))
     except OSError:
         return False
     return True

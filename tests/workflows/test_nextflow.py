@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,12 +12,9 @@ import pytest
 from intarsia.learn.source import observed_in
 from intarsia.locate import locate
 from lab_hosts import Hosts, four_hosts
-from nextflow_command import EXAMPLES, Nextflow, require_nextflow
+from nextflow_command import EXAMPLES, Nextflow, require_nextflow, write_parts
 from runs import ENVIRONMENT
 from slurm_site import slurm_site
-
-# Above what stands beside its inode, also when packed.
-PART_LINES = 60_000
 
 
 @pytest.fixture(scope="module")
@@ -31,15 +27,10 @@ def hosts() -> Iterator[Hosts]:
 
 def test_tasks_ask_for_the_node_of_their_input(hosts: Hosts, tmp_path: Path) -> None:
     job = hosts.new_directory()
-    (job / "parts").mkdir()
-    for number in (3, 4):
-        lines = (os.urandom(16).hex() for _ in range(PART_LINES))
-        path = hosts.store.mounts[number - 1] / job.name / f"parts/{number}.txt"
-        path.write_text("# a part\n" + "\n".join(lines) + "\n")
+    write_parts(hosts, job)
     with slurm_site(tmp_path.resolve()) as slurm:
         nextflow = Nextflow(slurm, EXAMPLES / "nextflow_pipeline.nf", job)
-        options = ["--intarsia_python", sys.executable]
-        nextflow.run(*options, "-with-trace", str(tmp_path / "trace.txt"))
+        nextflow.run("-with-trace", str(tmp_path / "trace.txt"))
         told = slurm.run("scontrol", "show", "job")
     assert sorted(path.name for path in (job / "packed").iterdir()) == [
         "3.txt.clean.gz",

@@ -7,25 +7,21 @@ directory, and begins tasks again in the directories of those before.
 from __future__ import annotations
 
 import gzip
-import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from intarsia.locate import locate
 from lab_hosts import Hosts, four_hosts
-from nextflow_command import EXAMPLES, LIMIT_S, Nextflow, require_nextflow
+from nextflow_command import EXAMPLES, LIMIT_S, PARTS, Nextflow, require_nextflow, write_parts
 from runs import wait_until
 from slurm_site import Slurm, slurm_site
 from store_processes import kill, mend, processes
 
-#: Above what stands beside its inode, also when packed.
-PART_LINES = 60_000
-PARTS = ("3", "4")
-#: As the example of the users' page, but jobs say that they have begun, and pack waits at a gate.
+#: As the example of the users' page, but pack says that it has begun, and waits at a gate.
 PIPELINE = r"""
 include {{ beside }} from './intarsia.nf'
 
@@ -36,7 +32,7 @@ process clean {{
     maxRetries 3
     input: path part
     output: path "${{part}}.clean"
-    script: "echo x >> {gate}/clean-${{part}}; grep -v '^#' ${{part}} > ${{part}}.clean"
+    script: "grep -v '^#' ${{part}} > ${{part}}.clean"
 }}
 
 process pack {{
@@ -47,7 +43,7 @@ process pack {{
     publishDir params.out, mode: 'copy'
     input: path cleaned
     output: path "${{cleaned}}.gz"
-    script: '''
+    shell: '''
     echo x >> {gate}/pack-!{{cleaned}}
     timeout {limit_s} sh -c 'until [ -e {gate}/go ]; do sleep 0.1; done'
     gzip -1 < !{{cleaned}} > !{{cleaned}}.gz
@@ -76,29 +72,19 @@ class Story:
         self.said = place / "said"
         self._gate = place / "gate"
         self._gate.mkdir()
-        self._lines = {}
-        (self.job / "parts").mkdir()
-        for part in PARTS:
-            text = "\n".join(os.urandom(16).hex() for _ in range(PART_LINES)) + "\n"
-            self._lines[part] = text
-            path = hosts.store.mounts[int(part) - 1] / self.job.name / f"parts/{part}.txt"
-            path.write_text(f"# a part\n{text}")
+        self._cleaned = write_parts(hosts, self.job)
         shutil.copy(EXAMPLES / "intarsia.nf", place)
         pipeline = place / "story.nf"
-        text = PIPELINE.format(gate=self._gate, limit_s=LIMIT_S).replace(
-            "script: '''", "shell: '''"
-        )
-        pipeline.write_text(text)
+        pipeline.write_text(PIPELINE.format(gate=self._gate, limit_s=LIMIT_S))
         self.nextflow = Nextflow(slurm, pipeline, self.job)
-        self.options = ("--intarsia_python", sys.executable)
 
     def start(self) -> subprocess.Popen[bytes]:
         """Begin, and wait until all jobs of the last step have."""
-        goes = self.nextflow.start(self.said, *self.options)
+        goes = self.nextflow.start(self.said)
 
         def have_begun() -> bool:
             assert goes.poll() is None, self.said.read_text()
-            return all(self.begun(f"pack-{part}.txt.clean") for part in PARTS)
+            return all(self.begun())
 
         try:
             wait_until(have_begun)
@@ -108,57 +94,50 @@ class Story:
             raise
         return goes
 
-    def begun(self, name: str) -> int:
-        """How often a job has begun."""
-        path = self._gate / name
-        return len(path.read_text().split()) if path.exists() else 0
+    def begun(self) -> list[int]:
+        """How often the last job of each part has begun."""
+        said = [self._gate / f"pack-{part}.txt.clean" for part in PARTS]
+        return [len(path.read_text().split()) if path.exists() else 0 for path in said]
 
     def open_the_gate(self) -> None:
         (self._gate / "go").touch()
 
     def check(self) -> None:
         """All results are there, and right."""
-        for part, lines in self._lines.items():
+        for part, cleaned in self._cleaned.items():
             packed = (self.job / "packed" / f"{part}.txt.clean.gz").read_bytes()
-            assert gzip.decompress(packed).decode() == lines
+            assert gzip.decompress(packed).decode() == cleaned
 
 
-def ended(story: Story, goes: subprocess.Popen[bytes]) -> None:
-    """Let the jobs go on, and wait until a run that was begun has ended well."""
-    story.open_the_gate()
-    try:
-        code = goes.wait(LIMIT_S)
-    finally:
-        goes.kill()
-    assert code == 0, story.said.read_text()
+@contextmanager
+def told(hosts: Hosts, place: Path) -> Iterator[tuple[Story, Slurm]]:
+    """Have a story come to its gate; then let its jobs go on, and see that it ends right."""
+    with slurm_site(place) as slurm:
+        story = Story(hosts, slurm, place)
+        goes = story.start()
+        try:
+            yield story, slurm
+        finally:
+            story.open_the_gate()
+            try:
+                code = goes.wait(LIMIT_S)
+            finally:
+                goes.kill()
+        assert code == 0, story.said.read_text()
+    story.check()
 
 
 def test_a_job_is_killed_and_runs_again(hosts: Hosts, tmp_path: Path) -> None:
-    place = tmp_path.resolve()
-    with slurm_site(place) as slurm:
-        story = Story(hosts, slurm, place)
-        goes = story.start()
-        try:
-            jobs = slurm.run("squeue", "-h", "-o", "%i").split()
-            slurm.cancel(jobs[0])
-        finally:
-            ended(story, goes)
-    story.check()
-    assert sorted(story.begun(f"pack-{part}.txt.clean") for part in PARTS) == [1, 2]
+    with told(hosts, tmp_path.resolve()) as (story, slurm):
+        slurm.cancel(slurm.jobs()[0])
+    assert sorted(story.begun()) == [1, 2]
 
 
 def test_a_node_process_is_killed_and_begun_again(hosts: Hosts, tmp_path: Path) -> None:
-    place = tmp_path.resolve()
-    with slurm_site(place) as slurm:
-        story = Story(hosts, slurm, place)
-        goes = story.start()
-        try:
-            found = (story.job / "work").glob("*/*/3.txt.clean")
-            cleaned = next(path for path in found if not path.is_symlink())
-            (home,) = locate([cleaned]).files[0].hosts
-            # Where all jobs run is killed in no story here: their directory would be gone.
-            kill(processes(hosts, "n3" if home == "n1" else home, "intarsia node"))
-            mend(hosts)
-        finally:
-            ended(story, goes)
-    story.check()
+    with told(hosts, tmp_path.resolve()) as (story, _):
+        found = (story.job / "work").glob("*/*/3.txt.clean")
+        cleaned = next(path for path in found if not path.is_symlink())
+        (home,) = locate([cleaned]).files[0].hosts
+        # Where all jobs run is killed in no story here: their directory would be gone.
+        kill(processes(hosts, "n3" if home == "n1" else home, "intarsia node"))
+        mend(hosts)

@@ -206,17 +206,15 @@ def course(directory: str, size: int) -> Times:
     `burst_s` by how much sooner all was there than if each had taken that.
     """
     path = os.path.join(directory, "course")
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    for _ in range(size // MIB):
-        write_all(file, BODY)
-    os.close(file)
+    with open(path, "xb") as file:
+        for _ in range(size // MIB):
+            file.write(BODY)
     forget(path)
     time.sleep(_PAUSE_S)
-    file = os.open(path, os.O_RDONLY)
-    began, since_s = time.perf_counter(), []
-    while os.readv(file, [INTO]):
-        since_s.append(time.perf_counter() - began)
-    os.close(file)
+    with open(path, "rb", buffering=0) as file:
+        began, since_s = time.perf_counter(), []
+        while file.readinto(INTO):
+            since_s.append(time.perf_counter() - began)
     os.unlink(path)
     return {name: [seconds] for name, seconds in told_course(since_s).items()}
 

@@ -224,11 +224,9 @@ def _access(numbers: Mapping[str, float], kind: str, *, has_medium: bool) -> dic
     if has_medium and f"{kind}.first.{names[0]}" in numbers:
         made["first"] = {name: numbers[f"{kind}.first.{name}"] for name in names}
     if has_medium and f"{kind}.burst_bytes" in numbers:
-        bytes_per_s = numbers[f"{kind}.burst_bytes_per_second"]
-        made["burst"] = {
-            "bytes": round(numbers[f"{kind}.burst_bytes"]),
-            "bytes_per_second": bytes_per_s,
-        }
+        burst = round(numbers[f"{kind}.burst_bytes"])
+        rate = numbers[f"{kind}.burst_bytes_per_second"]
+        made["burst"] = {"bytes": burst, "bytes_per_second": rate}
     return made
 
 

@@ -167,9 +167,8 @@ def _course_size(place: Path, size: int, found: Measurement) -> int:
 
     As much as a device reads in a while, and no more than a part of what is free.
     """
-    state = os.statvfs(place)
-    least_s = found.first[f"cold_{probe.MIB}"]
-    fitting = int(min(_COURSE_S / least_s * probe.MIB, state.f_bavail * state.f_frsize / 4))
+    mib_s = found.first[f"cold_{probe.MIB}"]
+    fitting = int(min(_COURSE_S / mib_s * probe.MIB, shutil.disk_usage(place).free / 4))
     return max(size, min(_MOST_COURSE_BYTES, fitting)) // probe.MIB * probe.MIB
 
 
@@ -215,8 +214,7 @@ def _fitting_size(plan: Plan, place: Path) -> int:
 
 
 def _check_room(place: Path, size: int, slots: int) -> None:
-    state = os.statvfs(place)
-    free = state.f_bavail * state.f_frsize
+    free = shutil.disk_usage(place).free
     needed = 3 * size + slots * size
     if free < needed:
         raise SeedError(
