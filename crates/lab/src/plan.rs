@@ -8,10 +8,9 @@ use crate::namespace::Namespace;
 use crate::spec::Spec;
 
 const BRIDGE: &str = "br0";
-/// How TCP holds back in a lab, and where the system keeps that: what Linux does by itself. A machine may be set to what is
-/// made for long ways (BBR); of the short queues of a lab, with many senders to one receiver, that loses a lot.
+/// How TCP holds back in a lab: what Linux does by itself. A machine may be set to what is made for long ways (BBR); of the
+/// short queues of a lab, with many senders to one receiver, that loses a lot.
 const CONTROL: &str = "cubic";
-const CONTROL_FILE: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 
 /// All calls that make a lab, in order.
 pub(crate) fn creation(spec: &Spec) -> Vec<Call> {
@@ -21,16 +20,7 @@ pub(crate) fn creation(spec: &Spec) -> Vec<Call> {
         calls.push(Call::new("tc -batch -").inside(Namespace::of_hub(spec.name())).reading(&lines));
     }
     calls.extend(spec.nodes().flat_map(|node| node_calls(spec, node)));
-    // Namespaces have what the machine has.
-    if std::fs::read_to_string(CONTROL_FILE).is_ok_and(|own| own.trim() != CONTROL) {
-        calls.extend(spec.nodes().map(|node| control(spec, node)));
-    }
     calls
-}
-
-fn control(spec: &Spec, node: Node) -> Call {
-    let write = Call::new(&format!("dd of={CONTROL_FILE} status=none"));
-    write.inside(Namespace::of_node(spec.name(), node)).reading(&[CONTROL.to_owned()])
 }
 
 /// The call that removes these namespaces, and with them all that is inside.
@@ -79,6 +69,10 @@ fn node_calls(spec: &Spec, node: Node) -> Vec<Call> {
         "link set lo up".to_owned(),
         format!("addr add {address}/{prefix} dev {NODE_END}"),
         format!("link set {NODE_END} up"),
+        // Of the route: as the default of a namespace a kernel that is set to another control refuses it.
+        format!(
+            "route change {subnet} dev {NODE_END} proto kernel scope link src {address} congctl {CONTROL}"
+        ),
     ];
     lines.extend(neighbours(spec, node));
     let mut calls = vec![Call::new("ip -batch -").inside(home.clone()).reading(&lines)];

@@ -301,10 +301,25 @@ fn tcp_is_what_linux_has_by_itself_whatever_the_machine_is_set_to() {
         return;
     }
     let lab = Lab::create(spec("tcp", 2, None)).unwrap();
-    for node in lab.nodes() {
-        let of_node = "/proc/sys/net/ipv4/tcp_congestion_control";
-        assert_eq!(text_of(lab.command(node, "cat").arg(of_node)).trim(), "cubic");
-    }
+    let [n1, n2] = ["n1", "n2"].map(|n| lab.node(n).unwrap());
+    // 6 and 13: `TCP_CONGESTION`.
+    let told = "print(s.getsockopt(6,13,16).split(b'\\0')[0].decode(),flush=True)";
+    let accept = format!(
+        "import socket\n\
+         l=socket.create_server(('0.0.0.0',7002)); print('ready',flush=True)\n\
+         s,_=l.accept(); {told}\n"
+    );
+    let connect =
+        format!("import socket,sys\ns=socket.create_connection((sys.argv[1],7002),10); {told}\n");
+    let mut command = lab.command(n2, "python3");
+    let mut server = command.args(["-c", &accept]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(server.stdout.take().unwrap()));
+    assert_eq!(lines.next().unwrap().unwrap(), "ready");
+    let address = lab.address(n2).to_string();
+    let of_client = text_of(lab.command(n1, "python3").args(["-c", &connect, &address]));
+    assert_eq!(of_client.trim(), "cubic");
+    assert_eq!(lines.next().unwrap().unwrap(), "cubic");
+    server.wait().unwrap();
 }
 
 #[test]
