@@ -27,6 +27,7 @@ import kept
 import lab
 import labs
 import peers
+import touched
 
 sys.path.insert(0, str(labs.ROOT / "python/src"))
 from intarsia.run.graph import Task, graph_of  # noqa: E402 - it is not installed where this runs
@@ -294,6 +295,7 @@ BUSY_MAX = 0.8
 
 def measure(system, name, pattern, size):
     """Seconds of one pattern, and how busy the processors were from its first write to its last read."""
+    touched.MEMORY.touch()
     before = kept.busy_s()
     seconds = PATTERNS[pattern](Place(system, name, f"{pattern}-{size}"), size)
     return {"seconds": seconds, "busy": kept.busy_share(before)}

@@ -24,6 +24,7 @@ from pathlib import Path
 import command_line
 import processes
 import report
+import touched
 import workloads
 from systems import SYSTEMS, Absent
 
@@ -111,6 +112,7 @@ class Runner:
     def steps(self, context, workload, system):
         directory = system.mount / "bench"
         directory.mkdir()
+        touched.MEMORY.touch()
         workload.prepare(directory)
         settle(directory, self.work)
         pids = system.pids()

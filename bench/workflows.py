@@ -43,6 +43,7 @@ import labs
 import peers
 import programs
 import shapes
+import touched
 
 INSTANCES = Path(__file__).with_name("instances")
 BUSY_LIMIT = 0.8
@@ -221,6 +222,7 @@ class Runner:
         words += ["--hosts", ",".join(self.hosts), "--shell", f"{self.script} {{host}}", "--slots", "1"]
         words += ["--address", self.system.addresses[int(self.hosts[0][1:])], *options.split()]
         words += ["--link", self.system.link, *instance.words]
+        touched.MEMORY.touch()
         with Meter(self.system) as meter:
             summary = self.call(shlex.join(map(str, words)), state / "logs")
         told = json.loads(record.read_text())["workflow"]["execution"]
