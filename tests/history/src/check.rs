@@ -19,11 +19,20 @@ pub struct Rules {
     /// A new name may be seen on other hosts only once it is closed, and one that is never closed may be gone again. Clients
     /// of which no record says where they are count as each on a host of its own.
     pub names_may_wait: bool,
+    /// Of a file that is being written, or whose writing failed, any part may be there and zeros elsewhere: its parts lie on
+    /// several hosts.
+    pub holes_may_show: bool,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        Self { limit_ms: 10_000, may_fail: false, may_die: false, names_may_wait: false }
+        Self {
+            limit_ms: 10_000,
+            may_fail: false,
+            may_die: false,
+            names_may_wait: false,
+            holes_may_show: false,
+        }
     }
 }
 
@@ -116,7 +125,8 @@ fn check_call(event: &Event, rules: Rules, verdict: &mut Verdict) {
             }
         }
         Some(Outcome::Content(content)) => {
-            if let Some(offset) = content.foreign_at {
+            let hole_at = content.hole_at.filter(|_| !rules.holes_may_show);
+            if let Some(offset) = content.foreign_at.into_iter().chain(hole_at).min() {
                 verdict.violations.push(format!("{}: nobody wrote the bytes at {offset}", who()));
             }
         }

@@ -272,6 +272,7 @@ fn judge(directory: &Path, judge: Judge) -> std::io::Result<bool> {
         may_fail: judge.may_fail,
         may_die: judge.may_die,
         names_may_wait: judge.names_may_wait,
+        ..Rules::default()
     };
     let verdict = check(&records, rules);
     say(&text(&verdict, records.len()));

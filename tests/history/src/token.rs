@@ -98,14 +98,17 @@ impl std::fmt::Display for Token {
 }
 
 /// What was read.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Content {
     /// Bytes read.
     pub length: u64,
     /// Whose bytes these are, in the order of their offsets, each once in a row.
     pub tokens: Vec<Token>,
-    /// The first offset of bytes that nobody wrote there.
+    /// The first offset of bytes that nobody wrote there, and that are not zeros.
     pub foreign_at: Option<u64>,
+    /// The first offset of zeros where nobody wrote zeros.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hole_at: Option<u64>,
 }
 
 impl Content {
@@ -113,7 +116,7 @@ impl Content {
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         let mut tokens = Vec::new();
-        let mut foreign_at = None;
+        let (mut foreign_at, mut hole_at) = (None, None);
         let length = bytes.len() as u64;
         for (index, block) in bytes.chunks(BLOCK).enumerate() {
             let offset = (index * BLOCK) as u64;
@@ -128,19 +131,22 @@ impl Content {
                         foreign_at = foreign_at.or(Some(offset));
                     }
                 }
+                None if block.iter().all(|byte| *byte == 0) => {
+                    hole_at = hole_at.or(Some(offset));
+                }
                 None => foreign_at = foreign_at.or(Some(offset)),
             }
         }
-        Self { length, tokens, foreign_at }
+        Self { length, tokens, foreign_at, hole_at }
     }
 
     /// Whether it is the whole of this write and nothing else.
     #[must_use]
     pub fn is_whole(&self, token: Token) -> bool {
-        self.length == token.size() && self.is_of(&[token])
+        self.length == token.size() && self.hole_at.is_none() && self.is_of(&[token])
     }
 
-    /// Whether all of it comes from these writes.
+    /// Whether all of it comes from these writes, but for holes.
     #[must_use]
     pub fn is_of(&self, tokens: &[Token]) -> bool {
         self.foreign_at.is_none() && self.tokens.iter().all(|t| tokens.contains(t))
@@ -197,10 +203,10 @@ mod tests {
         assert!(mixture.is_of(&[a, b]) && !mixture.is_of(&[a]));
         let mut zeros = a.content();
         zeros[320..400].fill(0);
-        assert_eq!(Content::of(&zeros).foreign_at, Some(320));
+        assert_eq!(Content::of(&zeros).hole_at, Some(320));
         let mut moved = a.content();
         moved.drain(..32);
         assert_eq!(Content::of(&moved).foreign_at, Some(0));
-        assert_eq!(Content::of(&[]), Content { length: 0, tokens: vec![], foreign_at: None });
+        assert_eq!(Content::of(&[]), Content::default());
     }
 }

@@ -149,6 +149,10 @@ fn an_overwritten_file_is_old_until_the_close_and_new_after_it() {
     let mut foreign = new;
     foreign[..cut].fill(0);
     over().read(65, 68, OWN, &foreign).fails("nobody wrote the bytes at 0");
+    let spread = Rules { holes_may_show: true, ..Rules::default() };
+    let (during, after) = (over().read(65, 68, OWN, &foreign), over().read(90, 95, OWN, &foreign));
+    assert!(during.verdict_under(spread).is_clean());
+    assert!(!after.verdict_under(spread).is_clean(), "what was closed has no holes");
 }
 
 #[test]

@@ -1,29 +1,86 @@
 //! What a program of a host does to the store, through the calls that a mount makes.
 
+use std::collections::BTreeMap;
 use std::io::{Error as IoError, Result as IoResult};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use intarsia_history::System;
 use intarsia_node::{
-    Caller, CheckOptions, KernelBacking, NewName, Node, RenameMode, SetMode, allowance, gone_twice,
+    AttrChange, Caller, CheckOptions, KernelBacking, MoveOptions, NewName, Node, RenameMode, SetMode, allowance, gone_twice,
 };
 use intarsia_sync::{Instant, thread};
-use intarsia_types::{Error, FileKind, HintKey, InodeId, Result};
+use intarsia_types::{Error, FileKind, HintKey, InodeId, NodeId, Result};
 
 const CALLER: Caller = Caller { uid: 0, gid: 0 };
 const ENOENT: i32 = 2;
 const EEXIST: i32 = 17;
 /// How long a call may wait for others in all, as a mount bounds it.
 const CALL_LIMIT: Duration = Duration::from_secs(7);
+/// As fast as they go.
+const UNBOUND: MoveOptions = MoveOptions { bytes_per_s: None };
 /// Entries that are asked for at once.
 const PAGE: usize = 100;
+
+/// Between two looks whether programs are at rest, or may go on.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// The programs of a host, which can be asked to be at nothing for a while: a store in use is not taken down.
+#[derive(Debug, Default)]
+pub(crate) struct Programs {
+    are_called_off: AtomicBool,
+    at_work: AtomicUsize,
+}
+
+impl Programs {
+    /// Whether all come to rest before the deadline; else they go on.
+    pub(crate) fn call_off(&self, deadline: Instant) -> bool {
+        self.are_called_off.store(true, Ordering::SeqCst);
+        while self.at_work.load(Ordering::SeqCst) > 0 {
+            if Instant::now() > deadline {
+                self.are_called_off.store(false, Ordering::SeqCst);
+                return false;
+            }
+            thread::sleep(LOOK);
+        }
+        true
+    }
+
+    fn begin(&self) {
+        self.at_work.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn end(&self) {
+        self.at_work.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    fn wait_while_called_off(&self) {
+        if self.are_called_off.load(Ordering::SeqCst) {
+            self.end();
+            while self.are_called_off.load(Ordering::SeqCst) {
+                thread::sleep(LOOK);
+            }
+            self.begin();
+        }
+    }
+}
 
 /// The store as one program of a host sees it.
 pub(crate) struct Program {
     node: Arc<Node>,
     begun: Instant,
+    /// With those that can be called off, if it is one of them.
+    programs: Option<Arc<Programs>>,
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        if let Some(programs) = &self.programs {
+            programs.end();
+        }
+    }
 }
 
 /// An open file. It is closed when it goes, as by the kernel.
@@ -93,8 +150,22 @@ fn io(error: &Error) -> IoError {
 
 impl Program {
     /// Times are told since `begun`.
-    pub(crate) fn new(node: Arc<Node>, begun: Instant) -> Self {
-        Self { node, begun }
+    pub(crate) const fn new(node: Arc<Node>, begun: Instant) -> Self {
+        Self { node, begun, programs: None }
+    }
+
+    /// As [`new`](Self::new), for one that is called off with the others of its host.
+    pub(crate) fn among(programs: &Arc<Programs>, node: Arc<Node>, begun: Instant) -> Self {
+        programs.begin();
+        Self { node, begun, programs: Some(Arc::clone(programs)) }
+    }
+
+    /// Is at nothing for so long, and longer while it is called off.
+    pub(crate) fn rest(&self, duration: Duration) {
+        thread::sleep(duration);
+        if let Some(programs) = &self.programs {
+            programs.wait_while_called_off();
+        }
     }
 
     /// The directory and the name in it.
@@ -122,9 +193,9 @@ impl Program {
         }
     }
 
-    /// Gives a directory a hint, which what is made there has from then on.
-    pub(crate) fn hint(&self, directory: &str, hint: HintKey, value: &str) -> Result<()> {
-        let (ino, name) = (self.find(directory)?, hint.attribute());
+    /// Gives a hint to a file, or to a directory, whose hints what is made there has from then on.
+    pub(crate) fn hint(&self, path: &str, hint: HintKey, value: &str) -> Result<()> {
+        let (ino, name) = (self.find(path)?, hint.attribute());
         self.node.set_xattr(ino, name.as_bytes(), value.as_bytes(), SetMode::Either)
     }
 
@@ -151,6 +222,22 @@ impl Program {
             Err(error) if error.raw_os_error() == Some(ENOENT) => self.create_new(path),
             outcome => outcome,
         }
+    }
+
+    pub(crate) fn truncate(&self, path: &str, size_bytes: u64) -> IoResult<()> {
+        let truncate = || {
+            let ino = self.find(path)?;
+            let change = AttrChange { size_bytes: Some(size_bytes), ..AttrChange::default() };
+            of_inode(self.node.set_attributes(CALLER, ino, &change)).map(drop)
+        };
+        call(|| Self::again(truncate))
+    }
+
+    pub(crate) fn read_all(&self, path: &str) -> IoResult<()> {
+        let mut file = self.open(path)?;
+        let mut buffer = vec![0; 64 << 10];
+        while self.read(&mut file, &mut buffer)? > 0 {}
+        self.close(file)
     }
 
     pub(crate) fn sync(&self, file: &OpenFile) -> IoResult<()> {
@@ -191,6 +278,21 @@ impl Program {
                 (name, content)
             })
             .collect())
+    }
+
+    /// Moves all files of a host elsewhere, and has it leave when it is taken down next.
+    pub(crate) fn empty_host(&self, host: &NodeId) -> Result<()> {
+        self.node.empty_host(host, UNBOUND, &mut |_| {}).map(drop)
+    }
+
+    /// Takes back that a host is to leave.
+    pub(crate) fn keep_host(&self, host: &NodeId) -> Result<()> {
+        self.node.keep_host(host)
+    }
+
+    /// Moves files so that all hosts are used to the same part.
+    pub(crate) fn balance(&self) -> Result<()> {
+        self.node.balance(&BTreeMap::new(), UNBOUND, &mut |_| {}).map(drop)
     }
 
     /// What the host still has to do, and what its check finds.
@@ -247,7 +349,7 @@ impl System for Program {
     }
 
     fn sleep(&self, duration: Duration) {
-        thread::sleep(duration);
+        self.rest(duration);
     }
 
     fn open_to_write(&self, name: &str) -> IoResult<OpenFile> {

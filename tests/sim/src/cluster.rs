@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use crate::client::Program;
 use crate::host::{Deployment, Host, Life};
-use crate::writers;
+use crate::{operator, writers};
 
 /// Directories that clients work in.
 const DIRECTORIES: u16 = 3;
@@ -44,7 +44,8 @@ pub(crate) struct Cluster {
     pub(crate) deployment: Arc<Deployment>,
     load: Load,
     clients: Mutex<Vec<Client>>,
-    writers: Mutex<Vec<(usize, JoinHandle<()>)>>,
+    /// By group: programs of which nothing is recorded.
+    helpers: Mutex<Vec<(usize, JoinHandle<()>)>>,
 }
 
 struct Client {
@@ -88,17 +89,17 @@ impl Cluster {
             deployment,
             load,
             clients: Mutex::default(),
-            writers: Mutex::default(),
+            helpers: Mutex::default(),
         });
         if let Some(first) = cluster.hosts.first() {
-            let hints = cluster.deployment.hints();
+            let (hints, uses) = (cluster.deployment.hints(), cluster.deployment.uses.directories());
+            let directories = uses.to_vec();
             let made = cluster.on(first, "make", move |program| {
-                let mut all = of_clients().chain([writers::DIRECTORY.to_owned()]);
-                all.try_for_each(|directory| {
-                    program.make_directory(&directory)?;
-                    hints
-                        .iter()
-                        .try_for_each(|(hint, value)| program.hint(&directory, *hint, value))
+                directories.iter().try_for_each(|(directory, own)| {
+                    program.make_directory(directory)?;
+                    let all = hints.iter().map(|(hint, value)| (*hint, value.as_str()));
+                    let mut all = all.chain(own.iter().copied());
+                    all.try_for_each(|(hint, value)| program.hint(directory, hint, value))
                 })
             });
             made?.map_err(|e| format!("making directories: {e}"))?;
@@ -127,7 +128,13 @@ impl Cluster {
 
     fn start_clients(&self, host: &Host) -> Result<(), String> {
         let Some(life) = host.life() else { return Ok(()) };
-        self.start_writer(&life)?;
+        let end = self.load.end;
+        self.start_helper(&life, "writer", move |program| writers::write_until(program, end))?;
+        if self.deployment.is_operated {
+            let hosts: Vec<_> = self.hosts.iter().map(|host| host.name.clone()).collect();
+            let work = move |program: &Program| operator::operate_until(program, &hosts, end);
+            self.start_helper(&life, "operator", work)?;
+        }
         for _ in 0..self.load.clients_per_host {
             let mut clients = self.clients.lock();
             let number = u16::try_from(clients.len()).unwrap_or(u16::MAX);
@@ -135,7 +142,7 @@ impl Cluster {
                 return Ok(());
             }
             let (load, record) = (self.load, Sink::default());
-            let program = Program::new(Arc::clone(&life.node), load.begun);
+            let program = Program::among(&life.programs, Arc::clone(&life.node), load.begun);
             let (sink, place) = (Box::new(record.clone()), u16::from(host.number()));
             let work = move || {
                 let recorder = Recorder::into(sink, number, load.seed, Some(place))?;
@@ -148,12 +155,28 @@ impl Cluster {
         Ok(())
     }
 
-    fn start_writer(&self, life: &Life) -> Result<(), String> {
-        let program = Program::new(Arc::clone(&life.node), self.load.begun);
-        let end = self.load.end;
-        let writer = life.group.spawn("writer", move || writers::write_until(&program, end));
-        let writer = writer.map_err(|e| format!("starting a writer: {e}"))?;
-        self.writers.lock().push((life.group.id(), writer));
+    /// Starts a program of which nothing is recorded.
+    fn start_helper(
+        &self,
+        life: &Life,
+        name: &str,
+        work: impl FnOnce(&Program) + Send + 'static,
+    ) -> Result<(), String> {
+        let program = Program::among(&life.programs, Arc::clone(&life.node), self.load.begun);
+        let helper = life.group.spawn(name, move || work(&program));
+        let helper = helper.map_err(|e| format!("starting a {name}: {e}"))?;
+        self.helpers.lock().push((life.group.id(), helper));
+        Ok(())
+    }
+
+    /// Takes back that a host is to leave.
+    pub(crate) fn keep_all_hosts(&self) -> Result<(), String> {
+        let Some(first) = self.hosts.first() else { return Ok(()) };
+        for host in &self.hosts {
+            let name = host.name.clone();
+            let kept = self.on(first, "keep", move |program| program.keep_host(&name))?;
+            kept.map_err(|e| format!("{} cannot be kept: {e}", host.name))?;
+        }
         Ok(())
     }
 
@@ -188,11 +211,12 @@ impl Cluster {
             let busy = self.clients.lock().iter().enumerate().find_map(|(number, client)| {
                 (alive.contains(&client.group) && !client.thread.is_finished()).then_some(number)
             });
-            let is_writing = |(group, thread): &(usize, JoinHandle<()>)| {
+            let is_at_it = |(group, thread): &(usize, JoinHandle<()>)| {
                 alive.contains(group) && !thread.is_finished()
             };
-            let writer = self.writers.lock().iter().any(is_writing).then(|| "a writer".to_owned());
-            let Some(who) = busy.map(|number| format!("client {number}")).or(writer) else {
+            let helper =
+                self.helpers.lock().iter().any(is_at_it).then(|| "a writer or operator".to_owned());
+            let Some(who) = busy.map(|number| format!("client {number}")).or(helper) else {
                 return Ok(());
             };
             if Instant::now() > deadline {

@@ -20,6 +20,8 @@ const ENOSPC: i32 = 28;
 const EIO: i32 = 5;
 /// What is older is on the disk (`vm.dirty_expire_centisecs`).
 const EXPIRES: Duration = Duration::from_secs(30);
+/// For each so many bytes of a file it is written out sooner at one change less.
+const EARLY_GRAIN: u64 = 32 << 10;
 /// Times of files go in steps of so much.
 const TICK_NS: u32 = 4_000_000;
 
@@ -61,6 +63,12 @@ impl Backing {
         let bare = Content { bytes: Vec::new(), times: self.times };
         self.on_disk = Some(if keeps_bytes { self.content() } else { bare });
         self.dirty_since = None;
+    }
+
+    /// Whether the kernel writes it out sooner: of a large file less often, which is read whole each time.
+    fn is_early(&self) -> bool {
+        let len = std::fs::metadata(&self.path).map_or(0, |metadata| metadata.len());
+        simulation::below(4 + len / EARLY_GRAIN) == 0
     }
 
     fn is_due(&self) -> bool {
@@ -209,7 +217,7 @@ impl Device for Disks {
         let keeps_bytes = state.keeps_bytes;
         let Some(backing) = state.of(file) else { return Ok(()) };
         if matches!(access, Access::Write | Access::Resize)
-            && (backing.is_due() || simulation::below(4) == 0)
+            && (backing.is_due() || backing.is_early())
         {
             backing.write_out(keeps_bytes);
         }

@@ -32,12 +32,18 @@ pub(crate) enum Fault {
     DiskFull,
     /// A host's disk fails now and then.
     DiskBroken,
+    /// A host's connection with another is lost, again and again.
+    Disconnect,
+    /// The answer to a commit of a host is lost, with its server.
+    AnswerLost,
+    /// A host is taken down in order and started again.
+    Restart,
     /// A host's power fails, in a store in which what was acknowledged has copies.
     PowerLoss,
 }
 
 /// What can break anywhere. Power fails only where that is judged.
-const ALL: [Fault; 9] = [
+const ALL: [Fault; 12] = [
     Fault::CutBoth,
     Fault::CutOneWay,
     Fault::SlowLink,
@@ -47,6 +53,9 @@ const ALL: [Fault; 9] = [
     Fault::CutFromMetadata,
     Fault::DiskFull,
     Fault::DiskBroken,
+    Fault::Disconnect,
+    Fault::AnswerLost,
+    Fault::Restart,
 ];
 
 impl Fault {
@@ -61,6 +70,9 @@ impl Fault {
             Self::CutFromMetadata => "cut-from-metadata",
             Self::DiskFull => "disk-full",
             Self::DiskBroken => "disk-broken",
+            Self::Disconnect => "disconnect",
+            Self::AnswerLost => "answer-lost",
+            Self::Restart => "restart",
             Self::PowerLoss => "power-loss",
         }
     }
@@ -76,6 +88,24 @@ pub(crate) type Count = BTreeMap<&'static str, u64>;
 
 /// Breaks things until `end`. A fault ends before the next one begins, or soon after.
 pub(crate) fn break_until(
+    end: Instant,
+    simulation: &Simulation,
+    cluster: &Arc<Cluster>,
+) -> Result<Count, String> {
+    // What two hosts have may go with two hosts at once.
+    let is_doubled = !cluster.deployment.is_safe && simulation.below(3) == 0;
+    if !is_doubled {
+        return break_one_by_one(end, simulation, cluster);
+    }
+    let (also, of) = (simulation.clone(), Arc::clone(cluster));
+    let other = thread::spawn(move || break_one_by_one(end, &also, &of));
+    let mut count = break_one_by_one(end, simulation, cluster)?;
+    let others = other.join().map_err(|_| "what breaks things panicked")??;
+    others.into_iter().for_each(|(name, n)| *count.entry(name).or_default() += n);
+    Ok(count)
+}
+
+fn break_one_by_one(
     end: Instant,
     simulation: &Simulation,
     cluster: &Arc<Cluster>,
@@ -126,7 +156,27 @@ fn apply(
             thread::sleep(duration);
             network.mend();
         }
+        Fault::Disconnect => {
+            for _ in 0..=simulation.below(6) {
+                network.disconnect(from, to);
+                thread::sleep(Duration::from_millis(1 + simulation.below(400)));
+            }
+        }
+        Fault::AnswerLost => {
+            let metadata = &cluster.deployment.metadata;
+            metadata.lose_answer(from, simulation.below(12), duration);
+            thread::sleep(duration);
+        }
+        Fault::Restart => {
+            let Some(_taken) = one.take() else { return Ok(()) };
+            let deadline = Instant::now() + Duration::from_secs(30);
+            if one.take_down(deadline).map_err(|e| format!("taking {from} down: {e}"))? {
+                thread::sleep(duration);
+                cluster.start(&one)?;
+            }
+        }
         Fault::Kill => {
+            let Some(_taken) = one.take() else { return Ok(()) };
             one.kill().map_err(|e| format!("killing {from}: {e}"))?;
             thread::sleep(duration);
             cluster.start(&one)?;

@@ -2,19 +2,22 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use intarsia_meta::MetaEngine;
 use intarsia_node::{ClusterOptions, Node, NodeOptions};
-use intarsia_sync::Simulation;
+use intarsia_sync::{Instant, Simulation};
 use intarsia_sync::simulation::Group;
 use intarsia_transport::{DeploymentKey, Network};
-use intarsia_types::{ByteCount, HintKey, NodeId, Result, RuleSet, TierSpec};
+use intarsia_types::{ByteCount, HintKey, NodeId, Result, RuleSet};
 use parking_lot::Mutex;
 
+use crate::client::Programs;
 use crate::disks::Disks;
 use crate::metadata::{Metadata, Seat};
 use crate::sameness;
+use crate::uses::Uses;
 
 /// What all hosts of a store share.
 pub(crate) struct Deployment {
@@ -29,10 +32,13 @@ pub(crate) struct Deployment {
     /// how the hosts are set up.
     pub(crate) has_hints: bool,
     pub(crate) inline_bytes: ByteCount,
+    pub(crate) uses: Uses,
+    /// Whether somebody moves files about.
+    pub(crate) is_operated: bool,
 }
 
 impl Deployment {
-    /// What the directories say that clients work in.
+    /// What all directories say that are worked in.
     pub(crate) fn hints(&self) -> Vec<(HintKey, String)> {
         let all = [
             (self.replicas > 1, HintKey::Replicas, self.replicas.to_string()),
@@ -54,6 +60,17 @@ pub(crate) struct Host {
     deployment: Arc<Deployment>,
     // Of the system, as all that threads of different hosts share.
     life: Mutex<Option<Life>>,
+    /// Somebody is about to end its life, or to start it again.
+    is_taken: AtomicBool,
+}
+
+/// Nobody else ends or starts the host meanwhile.
+pub(crate) struct Taken(Arc<Host>);
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.0.is_taken.store(false, Ordering::SeqCst);
+    }
 }
 
 /// From a start to an end.
@@ -61,6 +78,7 @@ pub(crate) struct Host {
 pub(crate) struct Life {
     pub(crate) node: Arc<Node>,
     pub(crate) group: Group,
+    pub(crate) programs: Arc<Programs>,
 }
 
 impl Host {
@@ -78,7 +96,13 @@ impl Host {
             simulation: simulation.clone(),
             deployment: Arc::clone(deployment),
             life: Mutex::default(),
+            is_taken: AtomicBool::new(false),
         })
+    }
+
+    /// The right to end and to start it, unless somebody has it.
+    pub(crate) fn take(self: &Arc<Self>) -> Option<Taken> {
+        (!self.is_taken.swap(true, Ordering::SeqCst)).then(|| Taken(Arc::clone(self)))
     }
 
     pub(crate) const fn number(&self) -> u8 {
@@ -96,16 +120,20 @@ impl Host {
         let opening = group.spawn("start", move || Node::open(options));
         let opening = opening.map_err(|e| intarsia_types::Error::io("start a thread", e))?;
         let node = opening.join().map_err(|_| intarsia_types::Error::BadHandle)??;
-        *self.life.lock() = Some(Life { node, group });
+        *self.life.lock() = Some(Life { node, group, programs: Arc::default() });
         Ok(())
     }
 
     /// Ends it as `kill -9` would.
     pub(crate) fn kill(&self) -> std::io::Result<()> {
-        let Some(Life { node, group }) = self.life.lock().take() else { return Ok(()) };
-        group.kill();
+        let Some(life) = self.life.lock().take() else { return Ok(()) };
+        self.end(life)
+    }
+
+    fn end(&self, life: Life) -> std::io::Result<()> {
+        life.group.kill();
         // Nobody drops a node whose threads are gone: what they hold would be waited for.
-        std::mem::forget(node);
+        std::mem::forget(life.node);
         sameness::close_files_below(&self.dir)?;
         self.deployment.network.reset(&self.name, "connection reset");
         Ok(())
@@ -114,7 +142,10 @@ impl Host {
     /// Ends it as a failure of its power would.
     pub(crate) fn lose_power(&self) -> std::io::Result<()> {
         self.kill()?;
-        let files = self.deployment.disks.lose_power(&self.tier())?;
+        let mut files = 0;
+        for tier in self.deployment.uses.tiers(self.number, &self.dir) {
+            files += self.deployment.disks.lose_power(&tier.dir)?;
+        }
         tracing::info!(host = %self.name, files, "the power fails; so many files were not on the disk");
         Ok(())
     }
@@ -122,10 +153,6 @@ impl Host {
     /// Where everything of the host lies.
     pub(crate) fn place(&self) -> &Path {
         &self.dir
-    }
-
-    fn tier(&self) -> PathBuf {
-        self.dir.join("tier")
     }
 
     /// Stops all its threads for a while.
@@ -137,10 +164,29 @@ impl Host {
 
     /// Ends it as `intarsia down` does.
     pub(crate) fn close(&self) -> Result<()> {
-        let Some(Life { node, group }) = self.life.lock().take() else { return Ok(()) };
-        let closing = group.spawn("close", move || node.close());
+        let Some(life) = self.life.lock().take() else { return Ok(()) };
+        Self::close_node(&life)
+    }
+
+    fn close_node(life: &Life) -> Result<()> {
+        let node = Arc::clone(&life.node);
+        let closing = life.group.spawn("close", move || node.close());
         let closing = closing.map_err(|e| intarsia_types::Error::io("start a thread", e))?;
         closing.join().map_err(|_| intarsia_types::Error::BadHandle)?.map(drop)
+    }
+
+    /// Takes the node down as `intarsia down` does, once its programs are at nothing; `false` if they do not come to rest.
+    pub(crate) fn take_down(&self, deadline: Instant) -> std::io::Result<bool> {
+        let Some(life) = self.life() else { return Ok(true) };
+        if !life.programs.call_off(deadline) {
+            return Ok(false);
+        }
+        // Metadata that do not answer are nothing that a start could not mend.
+        if let Err(error) = Self::close_node(&life) {
+            tracing::info!(host = %self.name, %error, "it does not stop in order");
+        }
+        self.life.lock().take();
+        self.end(life).map(|()| true)
     }
 
     fn options(&self) -> NodeOptions {
@@ -148,10 +194,8 @@ impl Host {
         let Deployment { replicas, is_safe, has_hints, .. } = *self.deployment;
         let rule = "* close=safe".parse().into_iter().filter(|_| is_safe && !has_hints);
         let engine: Arc<dyn MetaEngine> = Seat::new(metadata, Some(self.name.clone()));
-        // Of a known size: how much of /dev/shm is free is nobody's to say.
-        let tier = TierSpec { dir: self.tier(), class: None, capacity: Some(ByteCount::gib(1)) };
         NodeOptions {
-            tiers: vec![tier],
+            tiers: self.deployment.uses.tiers(self.number, &self.dir),
             watermark: ByteCount(0),
             name: self.name.clone(),
             replicas: if has_hints { 1 } else { replicas },

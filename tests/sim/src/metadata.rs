@@ -31,12 +31,16 @@ struct State {
     down_until: Vec<Option<Instant>>,
     /// Hosts that reach no server.
     cut: BTreeSet<NodeId>,
+    /// Hosts that reach one server no more, until then.
+    severed: BTreeMap<(NodeId, u16), Instant>,
+    /// Hosts that reach the server of a commit no more once it was made, so many commits from now, for how long.
+    lost_after: BTreeMap<NodeId, (u64, Duration)>,
 }
 
 impl Metadata {
     pub(crate) fn new(partitions: u16) -> Arc<Self> {
         let down_until = vec![None; usize::from(partitions)];
-        let state = Mutex::new(State { down_until, cut: BTreeSet::new() });
+        let state = Mutex::new(State { down_until, ..State::default() });
         Arc::new(Self { engine: MemoryEngine::new(partitions), state })
     }
 
@@ -61,9 +65,30 @@ impl Metadata {
         }
     }
 
+    /// After so many more commits of a host the server of the last one is cut off from it: its answer is lost.
+    pub(crate) fn lose_answer(&self, host: &NodeId, after_commits: u64, duration: Duration) {
+        self.state.lock().lost_after.insert(host.clone(), (after_commits, duration));
+    }
+
+    fn is_committed(&self, host: Option<&NodeId>, partition: PartitionId) {
+        let mut state = self.state.lock();
+        let Some(host) = host else { return };
+        match state.lost_after.get_mut(host) {
+            None => {}
+            Some((0, duration)) => {
+                let until = Instant::now() + *duration;
+                state.lost_after.remove(host);
+                state.severed.insert((host.clone(), partition.0), until);
+            }
+            Some((left, _)) => *left -= 1,
+        }
+    }
+
     pub(crate) fn mend(&self) {
         let mut state = self.state.lock();
         state.cut.clear();
+        state.severed.clear();
+        state.lost_after.clear();
         state.down_until.fill(None);
     }
 
@@ -111,7 +136,11 @@ impl Metadata {
     fn answers(&self, host: Option<&NodeId>, partition: PartitionId) -> bool {
         let state = self.state.lock();
         let down = state.down_until.get(usize::from(partition.0)).copied().flatten();
-        host.is_none_or(|host| !state.cut.contains(host))
+        let is_severed = |host: &NodeId| {
+            let until = state.severed.get(&(host.clone(), partition.0));
+            until.is_some_and(|until| Instant::now() < *until)
+        };
+        host.is_none_or(|host| !state.cut.contains(host) && !is_severed(host))
             && down.is_none_or(|until| Instant::now() >= until)
     }
 }
@@ -212,6 +241,7 @@ impl MetaEngine for Seat {
         let deadline = Self::deadline();
         self.reach(partition, deadline)?;
         let outcome = self.metadata.engine.commit(partition, op, conditions, mutations)?;
+        self.metadata.is_committed(self.host.as_ref(), partition);
         Self::travel();
         self.reach(partition, deadline)?;
         Ok(outcome)

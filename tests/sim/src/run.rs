@@ -17,6 +17,7 @@ use crate::disks::Disks;
 use crate::faults;
 use crate::host::Deployment;
 use crate::metadata::Metadata;
+use crate::uses::Uses;
 use crate::{rest, sameness, writers};
 
 /// How long clients may still be at something after everything was mended.
@@ -121,17 +122,20 @@ fn worked(
     let metadata = Metadata::new(PARTITIONS);
     let is_safe = simulation.below(3) == 0;
     let disks = Disks::begin(is_safe);
-    let replicas = 1 + simulation.below(2);
+    let replicas = if is_safe { 2 } else { u16::try_from(1 + simulation.below(2)).unwrap_or(1) };
     let deployment = Deployment {
         metadata: std::sync::Arc::clone(&metadata),
         network: network.clone(),
         key,
         disks: disks.clone(),
         is_safe,
-        replicas: if is_safe { 2 } else { u16::try_from(replicas).unwrap_or(1) },
+        replicas,
         has_hints: draw(choices.seed, 0xd1b5_4a32_d192_ed03, 2) == 0,
         inline_bytes: ByteCount::kib(inline),
+        uses: Uses::draw(simulation, report.hosts, replicas),
+        is_operated: simulation.below(3) == 0,
     };
+    tracing::info!(uses = ?deployment.uses, is_operated = deployment.is_operated, "how the store is used");
     let begun = Instant::now();
     let load = Load {
         seed: choices.seed,
@@ -155,6 +159,7 @@ fn worked(
     metadata.mend();
     disks.mend();
     cluster.await_clients(load.end.max(Instant::now()) + REST)?;
+    cluster.keep_all_hosts()?;
     let left = look_everywhere(&cluster, &cluster::of_clients().collect::<Vec<_>>(), report);
     let unrest = rest::await_rest(&cluster);
     // What waits for copies is shown by its home alone until it has some.
@@ -237,6 +242,7 @@ fn judge_history(cluster: &Cluster, has_faults: bool, report: &mut Report) -> Re
         may_fail: has_faults,
         may_die: has_faults,
         names_may_wait: true,
+        holes_may_show: cluster.deployment.uses.has_stripes(),
     };
     let verdict = check(&cluster.records()?, rules);
     report.operations = verdict.operations;

@@ -14,26 +14,37 @@ use crate::client::Program;
 /// Where the files lie.
 pub(crate) const DIRECTORY: &str = "w";
 const FILES: u64 = 4;
-/// Beside an inode, folded, in a few pieces.
-const SIZES: [usize; 4] = [100, 3_000, 20_000, 150_000];
+/// Beside an inode, folded, in a few pieces, and large enough that readers share it.
+const SIZES: [usize; 8] = [100, 100, 3_000, 3_000, 20_000, 20_000, 150_000, 700_000];
 
 /// Writes now and then, until `end`.
 pub(crate) fn write_until(program: &Program, end: Instant) {
     while Instant::now() < end {
-        thread::sleep(Duration::from_millis(20 + simulation::below(1500)));
+        program.rest(Duration::from_millis(20 + simulation::below(1500)));
         if let Err(error) = write_once(program) {
             tracing::debug!(%error, "a writer does not come to its end");
         }
     }
 }
 
+/// The path of one of the files.
+pub(crate) fn any_file() -> String {
+    format!("{DIRECTORY}/f{}", simulation::below(FILES))
+}
+
 fn write_once(program: &Program) -> IoResult<()> {
-    let path = format!("{DIRECTORY}/f{}", simulation::below(FILES));
+    let path = any_file();
+    match simulation::below(8) {
+        0 => return program.truncate(&path, simulation::below(200_000)),
+        1 | 2 => return program.read_all(&path),
+        _ => {}
+    }
     let mut file = match simulation::below(3) {
         0 => program.open_to_write(&path)?,
         _ => program.open_to_change(&path)?,
     };
-    let size = usize::try_from(simulation::below(4)).ok().and_then(|n| SIZES.get(n)).copied();
+    let drawn = usize::try_from(simulation::below(SIZES.len() as u64)).ok();
+    let size = drawn.and_then(|n| SIZES.get(n)).copied();
     let letter = b'a' + u8::try_from(simulation::below(26)).unwrap_or(0);
     program.write_all(&mut file, &vec![letter; size.unwrap_or(1)])?;
     match simulation::below(5) {

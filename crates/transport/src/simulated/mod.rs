@@ -82,6 +82,11 @@ impl Network {
         self.lose(|connection| connection.is_of(node), why);
     }
 
+    /// The connections between two machines are lost, and both sides learn of it at once.
+    pub fn disconnect(&self, one: &NodeId, other: &NodeId) {
+        self.lose(|connection| connection.is_of(one) && connection.is_of(other), "connection reset");
+    }
+
     fn lose(&self, is_lost: impl Fn(&Connection) -> bool, why: &str) {
         let lost: Vec<_> = {
             let mut connections = self.0.connections.lock();
