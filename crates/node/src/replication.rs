@@ -15,6 +15,7 @@ pub(crate) mod repair;
 pub(crate) mod replicate;
 pub(crate) mod replicator;
 mod survey;
+mod unfinished;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -33,6 +34,7 @@ use crate::replication::arrivals::Receiver;
 use crate::replication::replicate::LiveFiles;
 use crate::replication::replicator::{CopyChores, CopyMetrics, CopyQueue, Replicator};
 use crate::replication::survey::FIRST_SURVEY;
+use crate::replication::unfinished::Unfinished;
 use crate::space::placing::Placing;
 use crate::space::tiers::Tiers;
 
@@ -66,7 +68,7 @@ pub(crate) struct Replicas {
     pub(crate) queue: Arc<CopyQueue>,
     /// Files that lost the copy here: where they are, for the hosts there to be told.
     lacking: Mutex<Vec<(BackingRef, InodeId, u64)>>,
-    /// This host was not stopped in order, and has not looked since for what its files lack.
+    /// This host was stopped while its files waited for copies, and has not looked since for what they lack.
     is_after_crash: AtomicBool,
     /// For making copies of a file, which takes long.
     turns: Turns,
@@ -75,6 +77,7 @@ pub(crate) struct Replicas {
     pub(crate) counts: CopyMetrics,
     metrics: Arc<Metrics>,
     threads: Mutex<Option<Replicator>>,
+    unfinished: Unfinished,
 }
 
 impl Replicas {
@@ -96,6 +99,7 @@ impl Replicas {
             counts: CopyMetrics::default(),
             metrics: Arc::clone(of.metrics),
             threads: Mutex::default(),
+            unfinished: Unfinished::of(&options.dir),
         }
     }
 
@@ -104,10 +108,16 @@ impl Replicas {
         self.lacking.lock().push((first, ino, size_bytes));
     }
 
-    /// This host was not stopped in order: its first survey looks at the files that have their first copy here, in whosever
-    /// share they are.
-    pub(crate) fn note_crash(&self) {
-        self.is_after_crash.store(true, Ordering::Relaxed);
+    /// Which files were to get copies was known to the process that ended, and to nobody else. If it crashed, or some still
+    /// waited when it stopped, the first survey looks at those that have their first copy here, in whosever share they are.
+    pub(crate) fn note_earlier_life(&self, has_crashed: bool) {
+        if self.unfinished.take() || has_crashed {
+            self.is_after_crash.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn is_urgent(&self) -> bool {
+        !self.lacking.lock().is_empty() || self.is_after_crash.load(Ordering::Relaxed)
     }
 
     /// Has `chores` do what comes up, until [`stop`](Self::stop).
@@ -116,9 +126,7 @@ impl Replicas {
     /// That there can be no more threads.
     pub(crate) fn start<C: CopyChores>(&self, chores: &Weak<C>) -> Result<()> {
         *self.threads.lock() = Some(Replicator::start(&self.queue, chores)?);
-        let is_urgent =
-            !self.lacking.lock().is_empty() || self.is_after_crash.load(Ordering::Relaxed);
-        self.queue.survey_in(if is_urgent { Duration::ZERO } else { FIRST_SURVEY });
+        self.queue.survey_in(if self.is_urgent() { Duration::ZERO } else { FIRST_SURVEY });
         Ok(())
     }
 
@@ -127,6 +135,11 @@ impl Replicas {
         if let Some(threads) = self.threads.lock().take() {
             self.throttle.stop();
             threads.stop();
+            if (self.is_urgent() || self.queue.backlog().files > 0)
+                && let Err(error) = self.unfinished.set()
+            {
+                tracing::warn!(%error, "files that wait for copies get them only when all files are looked through");
+            }
         }
     }
 }

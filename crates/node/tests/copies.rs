@@ -465,6 +465,15 @@ fn what_a_crash_left_unsettled_is_not_taken_for_what_its_copies_have_when_its_re
 
 #[test]
 fn what_waited_for_copies_at_a_crash_gets_them_when_its_home_is_back() {
+    what_waited_for_copies_gets_them_after(crash);
+}
+
+#[test]
+fn what_waited_for_copies_at_a_stop_gets_them_when_its_home_is_back() {
+    what_waited_for_copies_gets_them_after(|node| node.close().unwrap());
+}
+
+fn what_waited_for_copies_gets_them_after(end: impl Fn(Arc<Node>)) {
     let deployment = Deployment::new();
     let a = deployment.start("a");
     hint(&a, "replicas", "2");
@@ -480,7 +489,7 @@ fn what_waited_for_copies_at_a_crash_gets_them_when_its_home_is_back() {
         .collect();
     settled(&a);
     assert!(a.status().unwrap().waiting_for_copies > 0, "there is nobody to have them");
-    crash(a);
+    end(a);
     let b = deployment.start("b");
     let begun = Instant::now();
     let a = deployment.start("a");

@@ -1,11 +1,14 @@
 //! What stands for the disks where they are simulated: it is told of every access to a backing file, and can refuse it.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::OnceLock;
 
 use intarsia_types::Timestamp;
+
+const PAGE_BYTES: u64 = 4096;
 
 /// What is about to happen to a backing file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +72,15 @@ pub fn simulate(device: Box<dyn Device>) {
 
 pub(crate) fn simulated() -> Option<&'static dyn Device> {
     DEVICE.get().map(|device| &**device)
+}
+
+/// How much of a disk a file takes, in blocks of 512 bytes. Simulated disks know no holes: what a real file system makes of them
+/// is not the same in each run.
+pub(crate) fn blocks_512(meta: &Metadata) -> u64 {
+    match simulated() {
+        Some(_) => meta.size().div_ceil(PAGE_BYTES) * (PAGE_BYTES / 512),
+        None => meta.blocks(),
+    }
 }
 
 /// Does `work`, an access to `file`.

@@ -7,7 +7,6 @@
 //! ```
 
 use std::fs::File;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -274,7 +273,7 @@ impl Tier {
                     continue;
                 };
                 match entry.metadata() {
-                    Ok(meta) => each(id, meta.blocks() * 512),
+                    Ok(meta) => each(id, device::blocks_512(&meta) * 512),
                     Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
                     Err(e) => return Err(fail(e)),
                 }

@@ -49,7 +49,12 @@ fn write_once(program: &Program) -> IoResult<()> {
     program.write_all(&mut file, &vec![letter; size.unwrap_or(1)])?;
     match simulation::below(5) {
         0 => thread::sleep(Duration::from_millis(simulation::below(6000))),
-        1 => program.sync(&file)?,
+        1 => {
+            program.sync(&file)?;
+            if simulation::below(2) == 0 {
+                program.write_all(&mut file, &[letter; 5000])?;
+            }
+        }
         2 => {
             program.remove(&path)?;
             thread::sleep(Duration::from_millis(simulation::below(3000)));

@@ -14,7 +14,7 @@ use crate::preflight::check_owner;
 use crate::runtime::RECORDS_DIRECTORY;
 
 /// What the store's directory holds; everything else in it is not ours to delete.
-const STORE_FILES: [&str; 12] = [
+const STORE_FILES: [&str; 14] = [
     made_dir::MOUNT_POINT_MADE,
     claim::VERB,
     claim::NODE,
@@ -27,6 +27,8 @@ const STORE_FILES: [&str; 12] = [
     "node.log.1",
     "store.json.new",
     "last-run.json.new",
+    "copies-unfinished",
+    "copies-unfinished.new",
 ];
 const STORE_DIRECTORIES: [&str; 4] = ["meta", "deployment", "servers", RECORDS_DIRECTORY];
 /// What the directory of a tier holds.

@@ -1,5 +1,7 @@
 //! What is known of the checksums of a file's blocks.
 
+use std::ops::Range;
+
 use intarsia_codec::{BLOCK_BYTES, BlockSums, block_sum};
 use intarsia_store::BackingFile;
 use intarsia_types::Result;
@@ -44,6 +46,11 @@ impl Sums {
         };
     }
 
+    /// Whether there are none of the present content, so that a record may name none either.
+    pub(crate) const fn are_none(&self) -> bool {
+        matches!(self, Self::None)
+    }
+
     /// The stored ones were read.
     pub(crate) fn load(&mut self, sums: BlockSums) {
         *self = Self::Loaded(sums);
@@ -71,6 +78,15 @@ impl Sums {
         }
     }
 
+    /// Passes on what came of a change of the content. After one that failed nobody knows what the content is, and so no sum
+    /// of it: it is summed anew once it has settled.
+    pub(crate) fn unless_failed<T>(&mut self, changed: Result<T>) -> Result<T> {
+        if changed.is_err() && self.get().is_some() {
+            self.forget();
+        }
+        changed
+    }
+
     /// Renews the sums of the blocks that a write of `len` bytes at `offset_bytes` touched, and of the
     /// old last block if the write began beyond it.
     pub(crate) fn renew(
@@ -80,12 +96,16 @@ impl Sums {
         len: u64,
         old_size_bytes: u64,
     ) -> Result<()> {
-        let Some(sums) = self.get_mut() else { return Ok(()) };
         let end = offset_bytes + len;
         let from = offset_bytes.min(old_size_bytes) / BLOCK_BYTES;
-        let to = end.div_ceil(BLOCK_BYTES);
+        let renewed = self.read_anew(file, from..end.div_ceil(BLOCK_BYTES));
+        self.unless_failed(renewed)
+    }
+
+    fn read_anew(&mut self, file: &BackingFile, blocks: Range<u64>) -> Result<()> {
+        let Some(sums) = self.get_mut() else { return Ok(()) };
         let mut buffer = vec![0; block_len()];
-        for index in from..to {
+        for index in blocks {
             let n = file.read_at(&mut buffer, index * BLOCK_BYTES)?;
             sums.set(usize::try_from(index).unwrap_or(usize::MAX), block_sum(&buffer[..n]));
         }
@@ -120,6 +140,8 @@ mod tests {
 
     use std::os::unix::fs::FileExt;
 
+    use intarsia_types::Error;
+
     use super::*;
 
     #[test]
@@ -148,6 +170,29 @@ mod tests {
                 assert_eq!(sums, after, "{name} from {before:?}");
             }
         }
+    }
+
+    #[test]
+    fn nothing_is_known_of_a_content_whose_change_failed() {
+        let content = BlockSums::of(b"content");
+        let full = || Err::<(), _>(Error::BadHandle);
+        for mut sums in [Sums::KeptUp(content.clone()), Sums::Loaded(content.clone())] {
+            sums.unless_failed(Ok(())).unwrap();
+            assert_eq!(sums.get(), Some(&content));
+            assert!(matches!(sums.unless_failed(full()), Err(Error::BadHandle)));
+            assert_eq!(sums, Sums::None);
+        }
+        let mut stored = Sums::Stored;
+        assert!(stored.unless_failed(full()).is_err());
+        assert_eq!(stored, Sums::Stored, "what is not here is not kept up either");
+    }
+
+    #[test]
+    fn sums_that_cannot_be_read_anew_are_forgotten() {
+        let mut sums = Sums::KeptUp(BlockSums::of(b"old"));
+        let unreadable = std::fs::OpenOptions::new().write(true).open("/dev/null").unwrap();
+        assert!(sums.renew(&BackingFile::of(unreadable), 0, 3, 3).is_err());
+        assert_eq!(sums, Sums::None);
     }
 
     #[test]

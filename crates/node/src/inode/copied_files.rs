@@ -103,6 +103,7 @@ impl LiveFiles for CopiedFiles {
             let sums = publication.strict_sums.as_slice();
             let sums = if is_unchanged { sums } else { &[] };
             let is_unnamed = state.unnamed().is_some();
+            let has_no_sums = state.sums.are_none();
             let mut dropped = Vec::new();
             let changed = self.namespace.change(ino, |inode, extras| {
                 extras.push(Extra::HoldWritable);
@@ -114,6 +115,7 @@ impl LiveFiles for CopiedFiles {
                     take_over_copies(&mut inode.layout, publication.backing, further, extras)?;
                 inode.size_bytes = stat.size_bytes;
                 inode.blocks_512 = blocks_512;
+                inode.checksummed &= !has_no_sums;
                 inode.mtime = publication.mtime.unwrap_or(inode.mtime);
                 inode.ctime = publication.ctime.unwrap_or(inode.ctime);
                 Ok(())

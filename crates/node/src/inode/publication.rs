@@ -135,10 +135,12 @@ impl Publisher {
         let known = state.record.clone();
         let keeps_copies = state.is_copied(ino)?;
         let mut dropped = Vec::new();
+        let has_no_sums = home.is_some() && state.sums.are_none();
         let change = |inode: &mut Inode, more: &mut Vec<Extra>| {
             more.extend_from_slice(&extras);
             inode.size_bytes = size_bytes;
             inode.blocks_512 = blocks_512;
+            inode.checksummed &= !has_no_sums;
             match (home, &folded) {
                 (Some(home), Some(content)) => {
                     dropped = inode.layout.copies().to_vec();

@@ -317,6 +317,7 @@ impl Settler {
             !was_written
         };
         let is_news = state.publishing.is_withheld() || !is_same;
+        let has_no_sums = state.sums.are_none();
         let mut dropped = Vec::new();
         let inode = self.namespace.change_known(known, |inode, more| {
             more.extend_from_slice(&extras);
@@ -324,6 +325,7 @@ impl Settler {
             dropped = take_over_copies(&mut inode.layout, home, Further::Kept(&further), more)?;
             inode.size_bytes = stat.size_bytes;
             inode.blocks_512 = stat.blocks_512;
+            inode.checksummed &= !has_no_sums;
             if was_written {
                 inode.mtime = stat.mtime;
                 inode.ctime = inode.ctime.max(stat.ctime);

@@ -41,10 +41,7 @@ impl Recovery {
         if self.members.is_shared() {
             self.remove_unknown_files()?;
             self.power_loss.give_up_doubtful_copies()?;
-            // Which files were to get copies was known to the process that ended, and to nobody else.
-            if !self.tiers.iter().all(Tier::is_counted) {
-                self.replicas.note_crash();
-            }
+            self.replicas.note_earlier_life(!self.tiers.iter().all(Tier::is_counted));
         }
         let orphans = self.reap_orphans()?;
         let unsettled = self.note_unsettled()?;

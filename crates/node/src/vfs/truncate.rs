@@ -72,7 +72,7 @@ impl Writer {
                 self.elsewhere.unfold(ino, state)?;
                 state.mark_unsettled(&self.bodies, ino)?;
                 let file = state.writer(&self.tiers)?;
-                file.set_len(size_bytes)?;
+                state.sums.unless_failed(file.set_len(size_bytes))?;
                 state.sums.resize(&file, old_size_bytes, size_bytes)?;
                 state.account(&self.tiers)?;
             }

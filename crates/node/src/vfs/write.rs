@@ -113,7 +113,7 @@ impl Writer {
                 return Ok(Source::File(file));
             }
             let old_size_bytes = state.size_bytes()?;
-            file.write_all_at(data, offset_bytes)?;
+            state.sums.unless_failed(file.write_all_at(data, offset_bytes))?;
             state.sums.renew(&file, offset_bytes, data.len() as u64, old_size_bytes)?;
             note_write(state, offset_bytes + data.len() as u64, is_write_back);
             Ok(Source::Done(data.len()))
@@ -193,7 +193,7 @@ impl Writer {
             }
             let file = state.writer(&self.tiers)?;
             let old_size_bytes = state.size_bytes()?;
-            file.allocate(mode, offset_bytes, len_bytes)?;
+            state.sums.unless_failed(file.allocate(mode, offset_bytes, len_bytes))?;
             let new_size_bytes = state.size_bytes()?;
             let end = (offset_bytes + len_bytes).min(new_size_bytes);
             if end > offset_bytes {
@@ -268,7 +268,8 @@ impl Writer {
             let target = state.writer(&self.tiers)?;
             let old_size_bytes = state.size_bytes()?;
             let len = usize::try_from(len_bytes.min(1 << 30)).unwrap_or(usize::MAX);
-            let n = source.copy_to(from_offset_bytes, &target, to_offset_bytes, len)?;
+            let copied = source.copy_to(from_offset_bytes, &target, to_offset_bytes, len);
+            let n = state.sums.unless_failed(copied)?;
             state.sums.renew(&target, to_offset_bytes, n as u64, old_size_bytes)?;
             note_write(state, to_offset_bytes + n as u64, false);
             self.after_idle_write(to, state)?;
