@@ -135,11 +135,15 @@ impl Replicas {
         if let Some(threads) = self.threads.lock().take() {
             self.throttle.stop();
             threads.stop();
-            if (self.is_urgent() || self.queue.backlog().files > 0)
-                && let Err(error) = self.unfinished.set()
-            {
-                tracing::warn!(%error, "files that wait for copies get them only when all files are looked through");
-            }
         }
+    }
+
+    /// This host has stopped; has the next life look for what its files lack, if some wait for copies.
+    ///
+    /// # Errors
+    /// That the mark cannot be set.
+    pub(crate) fn note_end(&self) -> Result<()> {
+        let is_left = self.is_urgent() || self.queue.backlog().files > 0;
+        if is_left { self.unfinished.set() } else { Ok(()) }
     }
 }

@@ -120,7 +120,8 @@ impl Content {
         let length = bytes.len() as u64;
         for (index, block) in bytes.chunks(BLOCK).enumerate() {
             let offset = (index * BLOCK) as u64;
-            match token_of(block, offset) {
+            let is_zero = block.iter().all(|byte| *byte == 0);
+            match token_of(block, offset).filter(|_| !is_zero) {
                 Some(token) if tokens.last() == Some(&token) => {}
                 Some(token) => tokens.push(token),
                 None if block.len() < NAMED => {
@@ -128,10 +129,15 @@ impl Content {
                     let whole =
                         tokens.first().filter(|t: &&Token| tokens.len() == 1 && t.size() == length);
                     if whole.is_some_and(|t| !t.block(offset).starts_with(block)) {
-                        foreign_at = foreign_at.or(Some(offset));
+                        let wrong = if is_zero { &mut hole_at } else { &mut foreign_at };
+                        *wrong = wrong.or(Some(offset));
                     }
                 }
-                None if block.iter().all(|byte| *byte == 0) => {
+                None if is_zero => hole_at = hole_at.or(Some(offset)),
+                None if let Some(token) = token_before_zeros(block, offset) => {
+                    if tokens.last() != Some(&token) {
+                        tokens.push(token);
+                    }
                     hole_at = hole_at.or(Some(offset));
                 }
                 None => foreign_at = foreign_at.or(Some(offset)),
@@ -157,6 +163,12 @@ impl Content {
 fn token_of(block: &[u8], offset: u64) -> Option<Token> {
     let token = Token(u64::from_le_bytes(block.get(..NAMED)?.try_into().ok()?));
     token.block(offset).starts_with(block).then_some(token)
+}
+
+/// The token of a write that ended within the block, with zeros after it.
+fn token_before_zeros(block: &[u8], offset: u64) -> Option<Token> {
+    let written = block.iter().rposition(|byte| *byte != 0)? + 1;
+    token_of(block.get(..written.max(NAMED))?, offset)
 }
 
 /// A good mixer of two numbers (the finaliser of SplitMix64).
@@ -204,6 +216,13 @@ mod tests {
         let mut zeros = a.content();
         zeros[320..400].fill(0);
         assert_eq!(Content::of(&zeros).hole_at, Some(320));
+        let mut end = a.content()[..320 + 17].to_vec();
+        end[320..].fill(0);
+        assert_eq!(Content::of(&end).hole_at, Some(320), "no write has the number 0");
+        let mut rest = a.content()[..96].to_vec();
+        rest[75..].fill(0);
+        let cut = Content { length: 96, tokens: vec![a], foreign_at: None, hole_at: Some(64) };
+        assert_eq!(Content::of(&rest), cut, "a write ended in the last block");
         let mut moved = a.content();
         moved.drain(..32);
         assert_eq!(Content::of(&moved).foreign_at, Some(0));

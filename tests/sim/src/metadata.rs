@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use intarsia_meta::engines::MemoryEngine;
 use intarsia_meta::{
-    CommitOutcome, Condition, EngineStats, Key, MetaEngine, Mutation, Namespace, OpId, RootSpec,
+    CommitOutcome, Condition, EngineStats, Inode, Key, MetaEngine, Mutation, Namespace, OpId, RootSpec,
     Value, allowance,
 };
 use intarsia_sync::{Instant, simulation, thread};
-use intarsia_types::{Error, InodeId, NodeId, PartitionId, Result, TierId, Timestamp};
+use intarsia_types::{Error, InodeId, NodeId, PartitionId, Result, Timestamp};
 use parking_lot::Mutex;
 
 /// How long an answer is waited for; as the engine over Redis does by default.
@@ -92,19 +92,18 @@ impl Metadata {
         state.down_until.fill(None);
     }
 
-    /// Files of which fewer copies than so many are known, with the tier of the first copy.
+    /// Files of which fewer copies than so many are known, with their records. Empty ones, as a call leaves whose answer was
+    /// lost, may lack them until all files are looked through: nothing of them can be lost.
     pub(crate) fn lacking(
         self: &Arc<Self>,
         replicas: u16,
-    ) -> std::result::Result<BTreeMap<InodeId, TierId>, String> {
+    ) -> std::result::Result<BTreeMap<InodeId, Inode>, String> {
         let mut lacking = BTreeMap::new();
         let namespace = self.namespace()?;
         let looked = namespace.each_inode(|inode| {
             let copies = inode.layout.copies();
-            if let Some(first) = copies.first()
-                && copies.len() < usize::from(replicas)
-            {
-                lacking.insert(inode.ino, first.tier);
+            if !copies.is_empty() && inode.size_bytes > 0 && copies.len() < usize::from(replicas) {
+                lacking.insert(inode.ino, inode);
             }
         });
         looked.map_err(|e| e.to_string())?;

@@ -39,10 +39,10 @@ fn left_over(cluster: &Cluster) -> Result<Vec<String>, String> {
             left.push(format!("{} may write to inode {ino}, which nobody has open", host.name));
         }
     }
-    for (ino, tier) in metadata.lacking(*replicas)? {
+    for (ino, inode) in metadata.lacking(*replicas)? {
         // The copies of a file that somebody may write to are made afterwards.
         if !metadata.has_writer(ino)? {
-            left.push(format!("inode {ino} of tier {tier} lacks copies"));
+            left.push(format!("inode {ino} lacks copies: {inode:?}"));
         }
     }
     Ok(left)

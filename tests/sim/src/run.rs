@@ -242,7 +242,8 @@ fn judge_history(cluster: &Cluster, has_faults: bool, report: &mut Report) -> Re
         may_fail: has_faults,
         may_die: has_faults,
         names_may_wait: true,
-        holes_may_show: cluster.deployment.uses.has_stripes(),
+        // A disk that lost its power may lack what no close has acknowledged.
+        holes_may_show: cluster.deployment.uses.has_stripes() || cluster.deployment.is_safe,
     };
     let verdict = check(&cluster.records()?, rules);
     report.operations = verdict.operations;

@@ -310,6 +310,7 @@ impl Closer {
         } else {
             note(self.sync_all());
         }
+        note(self.background.replicas.note_end());
         if self.is_cut_off() || unsettled.count > 0 || !self.ledger.is_sure() {
             // As after a crash the next start holds what is on disk against all records.
             tracing::warn!(
