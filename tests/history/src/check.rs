@@ -22,6 +22,8 @@ pub struct Rules {
     /// Of a file that is being written, or whose writing failed, any part may be there and zeros elsewhere: its parts lie on
     /// several hosts.
     pub holes_may_show: bool,
+    /// An open that fails, or of which nobody knows how it ended, may have shown a new name and taken it back.
+    pub opens_may_be_undone: bool,
 }
 
 impl Default for Rules {
@@ -32,6 +34,7 @@ impl Default for Rules {
             may_die: false,
             names_may_wait: false,
             holes_may_show: false,
+            opens_may_be_undone: false,
         }
     }
 }
@@ -83,7 +86,7 @@ pub fn check(records: &[Record], rules: Rules) -> Verdict {
     verdict.violations.extend(owned::check(
         &events,
         names.iter().cloned(),
-        rules.names_may_wait,
+        rules,
         &hosts,
     ));
     for name in &names {

@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use crate::check::Rules;
 use crate::event::{Event, Instant, NEVER, Operation, Outcome};
 use crate::sight::{Kind, Seen, Sight, kind, refusal, sights};
 use crate::token::Token;
@@ -32,6 +33,7 @@ struct Version {
 }
 
 /// A change by the owner.
+#[derive(Clone)]
 struct Change {
     text: String,
     /// When its call, or the one that completed it, began and ended: whatever is seen, it happened in between if it is known.
@@ -54,8 +56,7 @@ struct Owner {
     client: u16,
     /// Clients of the same host, as far as that is known.
     neighbours: BTreeSet<u16>,
-    /// See [`crate::check::Rules`].
-    names_may_wait: bool,
+    rules: Rules,
     changes: Vec<Change>,
     names: BTreeMap<String, Vec<Version>>,
     /// Of each name the versions that nobody knows to have ended: the next change may not have been made.
@@ -70,7 +71,7 @@ struct Owner {
 pub(crate) fn check(
     events: &[&Event],
     names: impl Iterator<Item = String>,
-    names_may_wait: bool,
+    rules: Rules,
     hosts: &BTreeMap<u16, u16>,
 ) -> Vec<String> {
     let mut owners: BTreeMap<u16, Owner> = BTreeMap::new();
@@ -86,7 +87,7 @@ pub(crate) fn check(
         let host = hosts.get(&event.client).copied();
         let neighbours = hosts.iter().filter(|(_, other)| Some(**other) == host);
         let neighbours = neighbours.map(|(client, _)| *client).collect();
-        let new = || Owner { client: event.client, neighbours, names_may_wait, ..Owner::default() };
+        let new = || Owner { client: event.client, neighbours, rules, ..Owner::default() };
         owners.entry(event.client).or_insert_with(new).take(event);
     }
     for name in names.filter(|n| kind(n) == Kind::Own) {
@@ -146,10 +147,13 @@ impl Owner {
                     Some(old) => {
                         self.overwritten.insert(old, (*token, event.start));
                     }
-                    None if self.names_may_wait => self.make(name, change),
+                    None if self.rules.names_may_wait => self.make(name, change),
                     None => {}
                 }
                 self.push(name, State::Writing { old, new: *token }, change);
+                if self.rules.opens_may_be_undone && is_unknown && old.is_none() {
+                    self.undo(name, change);
+                }
             }
             Operation::Close { name } => {
                 if !is_unknown {
@@ -168,6 +172,20 @@ impl Owner {
             }
             _ => {}
         }
+    }
+
+    /// A new name may go again, at some instant after the open that made it began.
+    fn undo(&mut self, name: &str, open: usize) {
+        let Some(opened) = self.changes.get(open) else { return };
+        let undone = Change {
+            text: format!("{}, undone", opened.text),
+            earliest_by: "the open began then".into(),
+            is_home_first: false,
+            latest: NEVER,
+            ..opened.clone()
+        };
+        self.changes.push(undone);
+        self.push(name, State::Absent, open + 1);
     }
 
     /// A new name is there for others from some instant on between its open and the end of its close, if it is closed.

@@ -358,3 +358,22 @@ fn no_call_takes_longer_than_the_limit() {
     history.0[1].slowest_ns = 10_500_000_000;
     history.fails("took 10500 ms");
 }
+
+#[test]
+fn a_new_name_may_be_taken_back_by_the_open_that_failed_where_that_is_said() {
+    let undone = || {
+        let failed = Outcome::Failed { errno: 16, call: "open".into() };
+        let open = Operation::Open { name: OWN.into(), token: token(1) };
+        History::default()
+            .did(0, 10, 40, open, failed)
+            .list(20, 25, &["o0-1"])
+            .list(50, 55, &[])
+            .list(60, 65, &[])
+    };
+    let failing = Rules { may_fail: true, ..Rules::default() };
+    assert!(!undone().verdict_under(failing).is_clean());
+    let spread = Rules { opens_may_be_undone: true, ..failing };
+    assert!(undone().verdict_under(spread).is_clean());
+    let back = undone().list(70, 75, &["o0-1"]);
+    assert!(!back.verdict_under(spread).is_clean(), "not for a while");
+}

@@ -242,6 +242,7 @@ fn judge_history(cluster: &Cluster, has_faults: bool, report: &mut Report) -> Re
         may_fail: has_faults,
         may_die: has_faults,
         names_may_wait: true,
+        opens_may_be_undone: cluster.deployment.uses.has_stripes(),
         // A disk that lost its power may lack what no close has acknowledged.
         holes_may_show: cluster.deployment.uses.has_stripes() || cluster.deployment.is_safe,
     };

@@ -286,6 +286,11 @@ impl Queue {
         due
     }
 
+    /// All files that still are to be removed, for whoever does it in place of the thread.
+    pub(crate) fn take_reclaims(&self) -> Vec<(TierId, FreeFile)> {
+        self.work.lock().to_reclaim.drain(..).collect()
+    }
+
     /// The next thing to do; waits until there is one. Asking says that the one before is done. None once the
     /// thread is to end.
     pub(crate) fn next(&self) -> Option<Task> {

@@ -304,6 +304,8 @@ impl Closer {
         note(self.presence.leave());
         closing.begin(ClosingStep::WritingBack);
         self.remote_cache.clear();
+        // What no record ever named the next start would not find, as it looks at no files after a stop in order.
+        note(self.background.reclaimer.reclaim(&self.background.queue.take_reclaims()));
         note(self.tiers.drain(&self.namespace));
         if self.is_cut_off() {
             note(self.tiers.iter().try_for_each(Tier::sync));
