@@ -118,7 +118,8 @@ impl Content {
         let mut tokens = Vec::new();
         let (mut foreign_at, mut hole_at) = (None, None);
         let length = bytes.len() as u64;
-        for (index, block) in bytes.chunks(BLOCK).enumerate() {
+        let mut blocks = bytes.chunks(BLOCK).enumerate().peekable();
+        while let Some((index, block)) = blocks.next() {
             let offset = (index * BLOCK) as u64;
             let is_zero = block.iter().all(|byte| *byte == 0);
             match token_of(block, offset).filter(|_| !is_zero) {
@@ -140,7 +141,14 @@ impl Content {
                     }
                     hole_at = hole_at.or(Some(offset));
                 }
-                None => foreign_at = foreign_at.or(Some(offset)),
+                None => {
+                    let next = blocks.peek().and_then(|(_, next)| token_of(next, offset + BLOCK as u64));
+                    match next.and_then(|next| Some((ended_in(block, offset, next)?, next))) {
+                        Some((old, next)) if tokens.last() == Some(&old) => tokens.push(next),
+                        Some((old, next)) => tokens.extend([old, next]),
+                        None => foreign_at = foreign_at.or(Some(offset)),
+                    }
+                }
             }
         }
         Self { length, tokens, foreign_at, hole_at }
@@ -169,6 +177,16 @@ fn token_of(block: &[u8], offset: u64) -> Option<Token> {
 fn token_before_zeros(block: &[u8], offset: u64) -> Option<Token> {
     let written = block.iter().rposition(|byte| *byte != 0)? + 1;
     token_of(block.get(..written.max(NAMED))?, offset)
+}
+
+/// The token of a write that is over within the block, after which the write goes on that the next block names: two bytes
+/// beside each other may be of two writes.
+fn ended_in(block: &[u8], offset: u64, next: Token) -> Option<Token> {
+    let token = Token(u64::from_le_bytes(block.get(..NAMED)?.try_into().ok()?));
+    let len = usize::try_from(token.size().checked_sub(offset)?).ok()?;
+    let (old, new) = block.split_at_checked(len)?;
+    let is_so = token.block(offset).starts_with(old) && next.block(offset)[len..].starts_with(new);
+    is_so.then_some(token)
 }
 
 /// A good mixer of two numbers (the finaliser of SplitMix64).
@@ -219,6 +237,11 @@ mod tests {
         let mut end = a.content()[..320 + 17].to_vec();
         end[320..].fill(0);
         assert_eq!(Content::of(&end).hole_at, Some(320), "no write has the number 0");
+        let (old, new) = (a.content(), b.content());
+        let size = old.len().min(new.len() - BLOCK);
+        let joined: Vec<u8> = old[..size].iter().chain(&new[size..]).copied().collect();
+        let joint = Content::of(&joined);
+        assert!(old.len() > size || joint.is_of(&[a, b]), "the old file ended there: {joint:?}");
         let mut rest = a.content()[..96].to_vec();
         rest[75..].fill(0);
         let cut = Content { length: 96, tokens: vec![a], foreign_at: None, hole_at: Some(64) };

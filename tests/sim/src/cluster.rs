@@ -129,7 +129,9 @@ impl Cluster {
     fn start_clients(&self, host: &Host) -> Result<(), String> {
         let Some(life) = host.life() else { return Ok(()) };
         let end = self.load.end;
-        self.start_helper(&life, "writer", move |program| writers::write_until(program, end))?;
+        let may_cut = !self.deployment.is_safe;
+        let work = move |program: &Program| writers::write_until(program, end, may_cut);
+        self.start_helper(&life, "writer", work)?;
         if self.deployment.is_operated {
             let hosts: Vec<_> = self.hosts.iter().map(|host| host.name.clone()).collect();
             let work = move |program: &Program| operator::operate_until(program, &hosts, end);
@@ -173,9 +175,16 @@ impl Cluster {
     pub(crate) fn keep_all_hosts(&self) -> Result<(), String> {
         let Some(first) = self.hosts.first() else { return Ok(()) };
         for host in &self.hosts {
-            let name = host.name.clone();
-            let kept = self.on(first, "keep", move |program| program.keep_host(&name))?;
-            kept.map_err(|e| format!("{} cannot be kept: {e}", host.name))?;
+            let deadline = Instant::now() + Duration::from_secs(60);
+            loop {
+                let name = host.name.clone();
+                match self.on(first, "keep", move |program| program.keep_host(&name))? {
+                    Ok(()) => break,
+                    // It is a member again soon.
+                    Err(_) if Instant::now() < deadline => thread::sleep(Duration::from_secs(1)),
+                    Err(error) => return Err(format!("{} cannot be kept: {error}", host.name)),
+                }
+            }
         }
         Ok(())
     }

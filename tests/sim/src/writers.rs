@@ -17,11 +17,11 @@ const FILES: u64 = 4;
 /// Beside an inode, folded, in a few pieces, and large enough that readers share it.
 const SIZES: [usize; 8] = [100, 100, 3_000, 3_000, 20_000, 20_000, 150_000, 700_000];
 
-/// Writes now and then, until `end`.
-pub(crate) fn write_until(program: &Program, end: Instant) {
+/// Writes now and then, until `end`; cuts files as well, if `may_cut`: what was cut no close has acknowledged.
+pub(crate) fn write_until(program: &Program, end: Instant, may_cut: bool) {
     while Instant::now() < end {
         program.rest(Duration::from_millis(20 + simulation::below(1500)));
-        if let Err(error) = write_once(program) {
+        if let Err(error) = write_once(program, may_cut) {
             tracing::debug!(%error, "a writer does not come to its end");
         }
     }
@@ -32,10 +32,10 @@ pub(crate) fn any_file() -> String {
     format!("{DIRECTORY}/f{}", simulation::below(FILES))
 }
 
-fn write_once(program: &Program) -> IoResult<()> {
+fn write_once(program: &Program, may_cut: bool) -> IoResult<()> {
     let path = any_file();
     match simulation::below(8) {
-        0 => return program.truncate(&path, simulation::below(200_000)),
+        0 if may_cut => return program.truncate(&path, simulation::below(200_000)),
         1 | 2 => return program.read_all(&path),
         _ => {}
     }

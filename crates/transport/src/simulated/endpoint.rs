@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use intarsia_sync::{Condvar, Instant, Mutex, thread};
@@ -32,6 +32,7 @@ pub(crate) struct Endpoint {
     small: Workers,
     bulk: Workers,
     running: AtomicUsize,
+    is_stopping: AtomicBool,
 }
 
 #[derive(Default)]
@@ -114,6 +115,7 @@ impl Endpoint {
             small: Workers::start("peer-small", config.workers)?,
             bulk: Workers::start("peer-bulk", config.workers)?,
             running: AtomicUsize::new(0),
+            is_stopping: AtomicBool::new(false),
             identity,
             config,
         });
@@ -207,6 +209,7 @@ impl Endpoint {
         }
         match letter.content {
             Content::Answer { id, outcome } => connection.land(id, outcome),
+            _ if self.is_stopping.load(Ordering::Relaxed) => connection.lose("the peer is stopping"),
             Content::Hello { id, hello } => {
                 let (endpoint, buffers) = (Arc::clone(self), buffers.clone());
                 let connection = letter.connection;
@@ -277,6 +280,7 @@ impl Endpoint {
 
     /// Takes no new requests and lets those that run finish; false when one still runs after a few seconds.
     pub(crate) fn stop(self: &Arc<Self>, address: std::net::SocketAddr) -> bool {
+        self.is_stopping.store(true, Ordering::Relaxed);
         let deadline = Instant::now() + STOP_PATIENCE;
         while self.running.load(Ordering::Relaxed) > 0 && Instant::now() < deadline {
             thread::sleep(AGAIN);

@@ -74,6 +74,14 @@ impl Cluster {
         drop(self.server.lock().take());
     }
 
+    /// Takes no new requests of other hosts, and waits for those that run: what they do must not meet a node that has ended.
+    fn finish_serving(&self) {
+        let server = self.server.lock().take();
+        if server.is_some_and(|server| !server.stop()) {
+            tracing::warn!("a request of another host still runs");
+        }
+    }
+
     /// Stops serving the other hosts, and is as `state` from then on; or no member any more, if it was told to leave and
     /// has no files.
     pub(crate) fn leave(
@@ -82,7 +90,7 @@ impl Cluster {
         holds_files: impl FnOnce() -> Result<bool>,
     ) -> Result<()> {
         self.stop_heartbeat();
-        self.stop_serving();
+        self.finish_serving();
         self.peers.set_members([]);
         self.membership.hear_orders(&self.directory)?;
         if self.is_leaving() {
