@@ -183,7 +183,12 @@ impl BackingFile {
             mtime: time(meta.mtime(), meta.mtime_nsec()),
             ctime: time(meta.ctime(), meta.ctime_nsec()),
         });
-        Ok(BackingStat { size_bytes: meta.size(), blocks_512: device::blocks_512(&meta), mtime, ctime })
+        Ok(BackingStat {
+            size_bytes: meta.size(),
+            blocks_512: device::blocks_512(&meta),
+            mtime,
+            ctime,
+        })
     }
 
     /// Sets the time of the last write, so that later writes of passthrough holders show against it.

@@ -83,12 +83,7 @@ pub fn check(records: &[Record], rules: Rules) -> Verdict {
         check_listing(event, &events, &mut verdict);
     }
     let names = sight::names(&events);
-    verdict.violations.extend(owned::check(
-        &events,
-        names.iter().cloned(),
-        rules,
-        &hosts,
-    ));
+    verdict.violations.extend(owned::check(&events, names.iter().cloned(), rules, &hosts));
     for name in &names {
         match sight::kind(name) {
             Kind::Own => {}

@@ -142,7 +142,8 @@ impl Content {
                     hole_at = hole_at.or(Some(offset));
                 }
                 None => {
-                    let next = blocks.peek().and_then(|(_, next)| token_of(next, offset + BLOCK as u64));
+                    let next =
+                        blocks.peek().and_then(|(_, next)| token_of(next, offset + BLOCK as u64));
                     match next.and_then(|next| Some((ended_in(block, offset, next)?, next))) {
                         Some((old, next)) if tokens.last() == Some(&old) => tokens.push(next),
                         Some((old, next)) => tokens.extend([old, next]),

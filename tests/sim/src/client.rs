@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use intarsia_history::System;
 use intarsia_node::{
-    AttrChange, Caller, CheckOptions, KernelBacking, MoveOptions, NewName, Node, RenameMode, SetMode, allowance, gone_twice,
+    AttrChange, Caller, CheckOptions, KernelBacking, MoveOptions, NewName, Node, RenameMode,
+    SetMode, allowance, gone_twice,
 };
 use intarsia_sync::{Instant, thread};
 use intarsia_types::{Error, FileKind, HintKey, InodeId, NodeId, Result};

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use intarsia_meta::MetaEngine;
 use intarsia_node::{ClusterOptions, Node, NodeOptions};
-use intarsia_sync::{Instant, Simulation};
 use intarsia_sync::simulation::Group;
+use intarsia_sync::{Instant, Simulation};
 use intarsia_transport::{DeploymentKey, Network};
 use intarsia_types::{ByteCount, HintKey, NodeId, Result, RuleSet};
 use parking_lot::Mutex;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use intarsia_meta::engines::MemoryEngine;
 use intarsia_meta::{
-    CommitOutcome, Condition, EngineStats, Inode, Key, MetaEngine, Mutation, Namespace, OpId, RootSpec,
-    Value, allowance,
+    CommitOutcome, Condition, EngineStats, Inode, Key, MetaEngine, Mutation, Namespace, OpId,
+    RootSpec, Value, allowance,
 };
 use intarsia_sync::{Instant, simulation, thread};
 use intarsia_types::{Error, InodeId, NodeId, PartitionId, Result, Timestamp};

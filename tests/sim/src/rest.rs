@@ -36,7 +36,11 @@ fn left_over(cluster: &Cluster) -> Result<Vec<String>, String> {
     let Deployment { metadata, replicas, .. } = &*cluster.deployment;
     for host in &cluster.hosts {
         for ino in metadata.writable_by(&host.name)? {
-            left.push(format!("{} may write to inode {ino}, which nobody has open", host.name));
+            let inode = metadata.namespace()?.get(ino);
+            left.push(format!(
+                "{} may write to inode {ino}, which nobody has open: {inode:?}",
+                host.name
+            ));
         }
     }
     for (ino, inode) in metadata.lacking(*replicas)? {

@@ -22,7 +22,7 @@ use crate::cache::remote_cache::RemoteCache;
 use crate::clock::now;
 use crate::inode::following::Following;
 use crate::inode::live::{LiveState, LiveTable};
-use crate::inode::passed::{Passed, Unsure};
+use crate::inode::passed::Passed;
 use crate::members::Members;
 use crate::membership::cluster::Cluster;
 use crate::metrics::Metrics;
@@ -212,7 +212,7 @@ impl Elsewhere {
             state.right.lose();
             state.overlay.is_dirty = false;
             // Who took it may still fail to make room for it, and give the right back to this host.
-            self.passed.doubt_again(Unsure::File(ino));
+            self.passed.doubt_right(ino);
             self.queue.collect();
         })
     }

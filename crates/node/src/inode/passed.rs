@@ -69,6 +69,11 @@ impl Passed {
         }
     }
 
+    /// This host may have the right to write to a file that nobody here knows any more.
+    pub(crate) fn doubt_right(&self, ino: InodeId) {
+        self.doubt_again(Unsure::File(ino));
+    }
+
     /// It is not known, or still not.
     pub(super) fn doubt_again(&self, file: Unsure) {
         self.unsure.lock().insert(file, Instant::now());

@@ -118,13 +118,20 @@ impl Rights {
     /// Gives back the right to write to a file whose entry, which the caller has locked, does not know of it: it was
     /// asked for, and the answer was lost.
     pub(crate) fn release_unknown(&self, ino: InodeId) -> Result<()> {
-        if !self.passed.contains(ino)
-            && self.namespace.writer(ino)?.as_ref() == Some(&self.namespace.owner())
-        {
-            tracing::warn!(%ino, "gave back a right to write that nothing here knew of");
-            let extras = [Extra::HoldWritable, Extra::ClearWritable];
-            self.namespace.update_with(ino, &extras, |_| Ok(()))?;
+        if self.passed.contains(ino) {
+            return Ok(());
         }
-        Ok(())
+        let me = self.namespace.owner();
+        let Some(holder) = self.namespace.writer(ino)?.filter(|holder| holder.node == me.node)
+        else {
+            return Ok(());
+        };
+        // It may have been got in the life of this host before the others gave that one up.
+        if holder != me && !self.namespace.hand_over_write(ino, &holder, &me)? {
+            return Ok(());
+        }
+        tracing::warn!(%ino, "gave back a right to write that nothing here knew of");
+        let extras = [Extra::HoldWritable, Extra::ClearWritable];
+        self.namespace.update_with(ino, &extras, |_| Ok(())).map(drop)
     }
 }

@@ -214,9 +214,16 @@ impl Names {
 
     /// Removes what became of a file whose parts could not be made.
     fn unmake(&self, parent: InodeId, name: &[u8], ino: InodeId) {
-        let is_still = self.namespace.lookup(parent, name).is_ok_and(|found| found.ino == ino);
-        if is_still && let Err(error) = self.unlink(parent, name) {
+        let removed = match self.namespace.lookup(parent, name) {
+            Ok(found) if found.ino == ino => self.unlink(parent, name),
+            Ok(_) | Err(Error::NotFound) => Ok(()),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = removed {
             tracing::warn!(%ino, %error, "an empty file stays behind");
+            // With the right to write, with which it was created.
+            self.passed.doubt_right(ino);
+            self.queue.collect();
         }
     }
 

@@ -209,7 +209,9 @@ impl Endpoint {
         }
         match letter.content {
             Content::Answer { id, outcome } => connection.land(id, outcome),
-            _ if self.is_stopping.load(Ordering::Relaxed) => connection.lose("the peer is stopping"),
+            _ if self.is_stopping.load(Ordering::Relaxed) => {
+                connection.lose("the peer is stopping");
+            }
             Content::Hello { id, hello } => {
                 let (endpoint, buffers) = (Arc::clone(self), buffers.clone());
                 let connection = letter.connection;

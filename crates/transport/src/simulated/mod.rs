@@ -84,7 +84,10 @@ impl Network {
 
     /// The connections between two machines are lost, and both sides learn of it at once.
     pub fn disconnect(&self, one: &NodeId, other: &NodeId) {
-        self.lose(|connection| connection.is_of(one) && connection.is_of(other), "connection reset");
+        self.lose(
+            |connection| connection.is_of(one) && connection.is_of(other),
+            "connection reset",
+        );
     }
 
     fn lose(&self, is_lost: impl Fn(&Connection) -> bool, why: &str) {
