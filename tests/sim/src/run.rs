@@ -133,7 +133,8 @@ fn worked(
         has_hints: draw(choices.seed, 0xd1b5_4a32_d192_ed03, 2) == 0,
         inline_bytes: ByteCount::kib(inline),
         uses: Uses::draw(simulation, report.hosts, replicas),
-        is_operated: simulation.below(3) == 0,
+        // A host that is emptied takes a copy of each of its files along, and so what a loss of power leaves.
+        is_operated: !is_safe && simulation.below(3) == 0,
     };
     tracing::info!(uses = ?deployment.uses, is_operated = deployment.is_operated, "how the store is used");
     let begun = Instant::now();
