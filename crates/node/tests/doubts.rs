@@ -361,6 +361,35 @@ fn a_right_of_which_nobody_knows_whether_it_was_given_is_given_back() {
     assert_eq!(get(&b, "asked").unwrap(), pattern(MIB, 2));
 }
 
+/// Has b be given up by a, and come back.
+fn begin_another_life(a: &Node, b: &Node) {
+    let state_of_b = || {
+        let known = a.status().unwrap().hosts.into_iter().find(|host| host.host == "b");
+        known.map(|host| host.state)
+    };
+    b.hold_beats(true);
+    wait_until("b is lost", || state_of_b() == Some("lost"));
+    b.hold_beats(false);
+    wait_until("b is back", || state_of_b() == Some("serving"));
+}
+
+/// Nor does one stay that was got in a life that the others have given up meanwhile.
+#[test]
+fn a_right_of_a_life_before_of_which_nobody_knows_is_given_back() {
+    let deployment = Deployment::watchful();
+    let (a, b, faults) = hosts(&deployment);
+    let asked = put(&a, "asked", &pattern(MIB, 1));
+    assert!(a.wait_until_settled(Instant::now() + Duration::from_secs(30)));
+    faults.keeps_right.store(true, Ordering::Release);
+    faults.is_right_silent.store(true, Ordering::Release);
+    b.open_file(ROOT_CALLER, asked, true, false, &no_kernel).unwrap_err();
+    faults.is_right_silent.store(false, Ordering::Release);
+    begin_another_life(&a, &b);
+    assert_eq!(state_of(&a, asked), "unsettled", "the metadata say that b may write to it");
+    faults.keeps_right.store(false, Ordering::Release);
+    wait_until("it is given back", || state_of(&a, asked) == "settled");
+}
+
 /// Has b open its file `/f` to write to it while the disk refuses that, with something done just before it and after it;
 /// mends the disk once nobody may write to the file.
 fn open_in_vain(
@@ -417,14 +446,7 @@ fn a_file_made_while_the_others_gave_its_host_up_is_written_once_that_is_back() 
         maker.create_file(ROOT_CALLER, InodeId::ROOT, name, &regular(), true, &no_kernel)
     });
     wait_until("the answer is awaited", || faults.holds_right.lock().unwrap().is_none());
-    let state_of_b = || {
-        let known = a.status().unwrap().hosts.into_iter().find(|host| host.host == "b");
-        known.map(|host| host.state)
-    };
-    b.hold_beats(true);
-    wait_until("b is lost", || state_of_b() == Some("lost"));
-    b.hold_beats(false);
-    wait_until("b is back", || state_of_b() == Some("serving"));
+    begin_another_life(&a, &b);
     answer.send(()).unwrap();
     let (attr, _) = making.join().unwrap().unwrap();
     b.write(attr.ino, 0, b"written after all", false, false).unwrap();
