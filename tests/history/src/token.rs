@@ -122,7 +122,9 @@ impl Content {
         while let Some((index, block)) = blocks.next() {
             let offset = (index * BLOCK) as u64;
             let is_zero = block.iter().all(|byte| *byte == 0);
-            match token_of(block, offset).filter(|_| !is_zero) {
+            let cut_off =
+                tokens.last().is_some_and(|token| ends_before_zeros(*token, block, offset));
+            match token_of(block, offset).filter(|_| !is_zero && !cut_off) {
                 Some(token) if tokens.last() == Some(&token) => {}
                 Some(token) => tokens.push(token),
                 None if block.len() < NAMED => {
@@ -135,6 +137,7 @@ impl Content {
                     }
                 }
                 None if is_zero => hole_at = hole_at.or(Some(offset)),
+                None if cut_off => hole_at = hole_at.or(Some(offset)),
                 None if let Some(token) = token_before_zeros(block, offset) => {
                     if tokens.last() != Some(&token) {
                         tokens.push(token);
@@ -172,6 +175,15 @@ impl Content {
 fn token_of(block: &[u8], offset: u64) -> Option<Token> {
     let token = Token(u64::from_le_bytes(block.get(..NAMED)?.try_into().ok()?));
     token.block(offset).starts_with(block).then_some(token)
+}
+
+/// Whether the block has the first few bytes of what a write put there, too few to name it, and zeros after them.
+fn ends_before_zeros(token: Token, block: &[u8], offset: u64) -> bool {
+    let written = block.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    let has_zeros = written < block.len() && token_of(block, offset) != Some(token);
+    has_zeros
+        && (1..=NAMED).contains(&written)
+        && token.block(offset).starts_with(&block[..written])
 }
 
 /// The token of a write that ended within the block, with zeros after it.
@@ -243,6 +255,10 @@ mod tests {
         let joined: Vec<u8> = old[..size].iter().chain(&new[size..]).copied().collect();
         let joint = Content::of(&joined);
         assert!(old.len() > size || joint.is_of(&[a, b]), "the old file ended there: {joint:?}");
+        let mut few = a.content()[..96].to_vec();
+        few[66..].fill(0);
+        let few = Content::of(&few);
+        assert_eq!((few.tokens, few.hole_at), (vec![a], Some(64)), "two bytes name no other write");
         let mut rest = a.content()[..96].to_vec();
         rest[75..].fill(0);
         let cut = Content { length: 96, tokens: vec![a], foreign_at: None, hole_at: Some(64) };
