@@ -3,8 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on is to stop")]
 
-use std::io::Write;
-use std::process::{Command, Stdio};
+use std::io::{BufRead, BufReader, Lines, Write};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use intarsia_lab::{Lab, Node, Rate, Selection, Spec, Subnet};
@@ -67,6 +67,14 @@ fn outside() -> Vec<String> {
     ]
 }
 
+/// Starts a program that says first that it is ready, and what it says afterwards.
+fn listening(command: &mut Command) -> (Child, Lines<BufReader<ChildStdout>>) {
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "ready");
+    (child, lines)
+}
+
 /// Whether datagrams get from one node to another; unlike what TCP sends, none is ever sent again. The receiver
 /// listens until all are sent and a moment more, so that a busy machine does not look like a cut link.
 fn arrives(lab: &Lab, from: Node, to: Node) -> bool {
@@ -78,16 +86,8 @@ fn arrives(lab: &Lab, from: Node, to: Node) -> bool {
     let send = "import socket,sys\n\
         s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\n\
         for i in range(5): s.sendto(b'x',(sys.argv[1],7000))\n";
-    let mut listener = lab
-        .command(to, "python3")
-        .args(["-c", listen])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines =
-        std::io::BufRead::lines(std::io::BufReader::new(listener.stdout.take().unwrap()));
-    assert_eq!(lines.next().unwrap().unwrap(), "ready");
+    let mut command = lab.command(to, "python3");
+    let (mut listener, mut lines) = listening(command.args(["-c", listen]).stdin(Stdio::piped()));
     let address = lab.address(to).to_string();
     let sent = lab.command(from, "python3").args(["-c", send, &address]).status().unwrap();
     assert!(sent.success());
@@ -111,15 +111,9 @@ fn bytes_in(lab: &Lab, from: Node, to: Node, time: Duration) -> u64 {
         try:\n\
         \x20 while True: s.sendall(b)\n\
         except OSError: pass\n";
-    let mut receiver = lab
-        .command(to, "python3")
-        .args(["-c", receive, &time.as_secs_f64().to_string()])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines =
-        std::io::BufRead::lines(std::io::BufReader::new(receiver.stdout.take().unwrap()));
-    assert_eq!(lines.next().unwrap().unwrap(), "ready");
+    let mut command = lab.command(to, "python3");
+    let seconds = time.as_secs_f64().to_string();
+    let (mut receiver, mut lines) = listening(command.args(["-c", receive, &seconds]));
     let address = lab.address(to).to_string();
     let mut sender = lab.command(from, "python3").args(["-c", send, &address]).spawn().unwrap();
     let count = lines.next().unwrap().unwrap().parse().unwrap();
@@ -312,9 +306,7 @@ fn tcp_is_what_linux_has_by_itself_whatever_the_machine_is_set_to() {
     let connect =
         format!("import socket,sys\ns=socket.create_connection((sys.argv[1],7002),10); {told}\n");
     let mut command = lab.command(n2, "python3");
-    let mut server = command.args(["-c", &accept]).stdout(Stdio::piped()).spawn().unwrap();
-    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(server.stdout.take().unwrap()));
-    assert_eq!(lines.next().unwrap().unwrap(), "ready");
+    let (mut server, mut lines) = listening(command.args(["-c", &accept]));
     let address = lab.address(n2).to_string();
     let of_client = text_of(lab.command(n1, "python3").args(["-c", &connect, &address]));
     assert_eq!(of_client.trim(), "cubic");

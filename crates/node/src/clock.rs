@@ -3,16 +3,12 @@
 
 use std::time::Duration;
 
-use intarsia_sync::{simulation, system_now};
+use intarsia_sync::coarse_simulated_now;
 use intarsia_types::Timestamp;
 
-/// Of a simulated clock, which is coarse as well.
-const SIMULATED_TICK_NS: u32 = 4_000_000;
-
 pub(crate) fn now() -> Timestamp {
-    if simulation::is_running() {
-        let now = Timestamp::from(system_now());
-        return Timestamp { nanos: now.nanos / SIMULATED_TICK_NS * SIMULATED_TICK_NS, ..now };
+    if let Some(now) = coarse_simulated_now() {
+        return now.into();
     }
     let t = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
     Timestamp { secs: t.tv_sec, nanos: u32::try_from(t.tv_nsec).unwrap_or(0) }

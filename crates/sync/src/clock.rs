@@ -28,6 +28,19 @@ pub fn system_now() -> SystemTime {
     }
 }
 
+/// Steps of the times that file systems keep, where they are simulated.
+const TICK_NS: u128 = 4_000_000;
+
+/// The simulated time of day in steps of 4 ms, as file systems keep times; none outside of a simulation.
+#[must_use]
+pub fn coarse_simulated_now() -> Option<SystemTime> {
+    simulation::current()?;
+    let now = system_now();
+    let since_1970 = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let beyond_ns = u64::try_from(since_1970.as_nanos() % TICK_NS).unwrap_or(0);
+    Some(now - Duration::from_nanos(beyond_ns))
+}
+
 impl Instant {
     /// Now.
     #[must_use]

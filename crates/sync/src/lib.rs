@@ -17,7 +17,7 @@ mod rwlock;
 pub mod simulation;
 pub mod thread;
 
-pub use clock::{Instant, system_now};
+pub use clock::{Instant, coarse_simulated_now, system_now};
 pub use condvar::{Condvar, WaitTimeoutResult};
 pub use mutex::{Mutex, MutexGuard};
 pub use rank::{Rank, may_ask_others};

@@ -115,47 +115,46 @@ impl Content {
     /// Takes apart what was read.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
-        let mut tokens = Vec::new();
-        let (mut foreign_at, mut hole_at) = (None, None);
-        let length = bytes.len() as u64;
+        let mut content = Self { length: bytes.len() as u64, ..Self::default() };
         let mut blocks = bytes.chunks(BLOCK).enumerate().peekable();
         while let Some((index, block)) = blocks.next() {
-            let offset = (index * BLOCK) as u64;
-            let is_zero = block.iter().all(|byte| *byte == 0);
-            let cut_off =
-                tokens.last().is_some_and(|token| ends_before_zeros(*token, block, offset));
-            match token_of(block, offset).filter(|_| !is_zero && !cut_off) {
-                Some(token) if tokens.last() == Some(&token) => {}
-                Some(token) => tokens.push(token),
-                None if block.len() < NAMED => {
-                    // Too short to name itself: held against the one write that this claims to be all of.
-                    let whole =
-                        tokens.first().filter(|t: &&Token| tokens.len() == 1 && t.size() == length);
-                    if whole.is_some_and(|t| !t.block(offset).starts_with(block)) {
-                        let wrong = if is_zero { &mut hole_at } else { &mut foreign_at };
-                        *wrong = wrong.or(Some(offset));
-                    }
-                }
-                None if is_zero => hole_at = hole_at.or(Some(offset)),
-                None if cut_off => hole_at = hole_at.or(Some(offset)),
-                None if let Some(token) = token_before_zeros(block, offset) => {
-                    if tokens.last() != Some(&token) {
-                        tokens.push(token);
-                    }
-                    hole_at = hole_at.or(Some(offset));
-                }
-                None => {
-                    let next =
-                        blocks.peek().and_then(|(_, next)| token_of(next, offset + BLOCK as u64));
-                    match next.and_then(|next| Some((ended_in(block, offset, next)?, next))) {
-                        Some((old, next)) if tokens.last() == Some(&old) => tokens.push(next),
-                        Some((old, next)) => tokens.extend([old, next]),
-                        None => foreign_at = foreign_at.or(Some(offset)),
-                    }
-                }
-            }
+            let next = blocks.peek().map(|(_, next)| *next);
+            content.take(block, (index * BLOCK) as u64, next);
         }
-        Self { length, tokens, foreign_at, hole_at }
+        content
+    }
+
+    /// Takes the block at `offset`, before `next`.
+    fn take(&mut self, block: &[u8], offset: u64, next: Option<&[u8]>) {
+        let is_zero = block.iter().all(|byte| *byte == 0);
+        let last = self.tokens.last().copied();
+        let is_cut_off = last.is_some_and(|token| ends_before_zeros(token, block, offset));
+        if block.len() < NAMED {
+            // Too short to name itself: held against the one write that this claims to be all of.
+            let whole = last.filter(|t| self.tokens.len() == 1 && t.size() == self.length);
+            if whole.is_some_and(|t| !t.block(offset).starts_with(block)) {
+                let wrong = if is_zero { &mut self.hole_at } else { &mut self.foreign_at };
+                wrong.get_or_insert(offset);
+            }
+        } else if is_zero || is_cut_off {
+            self.hole_at.get_or_insert(offset);
+        } else if let Some(token) = token_of(block, offset) {
+            self.note(token);
+        } else if let Some(token) = token_before_zeros(block, offset) {
+            self.note(token);
+            self.hole_at.get_or_insert(offset);
+        } else if let Some((old, new)) = joined(block, offset, next) {
+            self.note(old);
+            self.note(new);
+        } else {
+            self.foreign_at.get_or_insert(offset);
+        }
+    }
+
+    fn note(&mut self, token: Token) {
+        if self.tokens.last() != Some(&token) {
+            self.tokens.push(token);
+        }
     }
 
     /// Whether it is the whole of this write and nothing else.
@@ -192,14 +191,16 @@ fn token_before_zeros(block: &[u8], offset: u64) -> Option<Token> {
     token_of(block.get(..written.max(NAMED))?, offset)
 }
 
-/// The token of a write that is over within the block, after which the write goes on that the next block names: two bytes
-/// beside each other may be of two writes.
-fn ended_in(block: &[u8], offset: u64, next: Token) -> Option<Token> {
-    let token = Token(u64::from_le_bytes(block.get(..NAMED)?.try_into().ok()?));
-    let len = usize::try_from(token.size().checked_sub(offset)?).ok()?;
-    let (old, new) = block.split_at_checked(len)?;
-    let is_so = token.block(offset).starts_with(old) && next.block(offset)[len..].starts_with(new);
-    is_so.then_some(token)
+/// The tokens of a write that is over within the block, and of the one that goes on after it and that the next block names:
+/// two bytes beside each other may be of two writes.
+fn joined(block: &[u8], offset: u64, next: Option<&[u8]>) -> Option<(Token, Token)> {
+    let new = token_of(next?, offset + BLOCK as u64)?;
+    let old = Token(u64::from_le_bytes(block.get(..NAMED)?.try_into().ok()?));
+    let len = usize::try_from(old.size().checked_sub(offset)?).ok()?;
+    let (before, after) = block.split_at_checked(len)?;
+    let is_so =
+        old.block(offset).starts_with(before) && new.block(offset)[len..].starts_with(after);
+    is_so.then_some((old, new))
 }
 
 /// A good mixer of two numbers (the finaliser of SplitMix64).

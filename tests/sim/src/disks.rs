@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use intarsia_store::{Access, Device, Times};
-use intarsia_sync::{Instant, simulation, system_now};
+use intarsia_sync::{Instant, coarse_simulated_now, simulation, system_now};
 use intarsia_types::Timestamp;
 use parking_lot::Mutex;
 
@@ -22,8 +22,6 @@ const EIO: i32 = 5;
 const EXPIRES: Duration = Duration::from_secs(30);
 /// For each so many bytes of a file it is written out sooner at one change less.
 const EARLY_GRAIN: u64 = 32 << 10;
-/// Times of files go in steps of so much.
-const TICK_NS: u32 = 4_000_000;
 
 /// What a disk does instead of what it is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,8 +169,7 @@ impl Disks {
 }
 
 fn now() -> Timestamp {
-    let now = Timestamp::from(system_now());
-    Timestamp { nanos: now.nanos / TICK_NS * TICK_NS, ..now }
+    coarse_simulated_now().unwrap_or_else(system_now).into()
 }
 
 fn number(file: &File) -> Option<u64> {

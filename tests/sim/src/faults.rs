@@ -9,6 +9,7 @@ use intarsia_transport::Link;
 
 use crate::cluster::Cluster;
 use crate::disks::Sickness;
+use crate::drawing::pick;
 use crate::host::Deployment;
 
 /// Kinds of faults.
@@ -118,8 +119,8 @@ fn break_one_by_one(
             return Ok(count);
         }
         let is_powered = !cluster.deployment.is_safe || simulation.below(4) > 0;
-        let fault = usize::try_from(simulation.below(ALL.len() as u64)).unwrap_or(0);
-        let fault = if is_powered { ALL.get(fault).copied() } else { Some(Fault::PowerLoss) };
+        let drawn = pick(&ALL);
+        let fault = if is_powered { drawn } else { Some(Fault::PowerLoss) };
         let Some(fault) = fault.filter(|_| is_powered || has_all_copies(cluster)) else { continue };
         *count.entry(fault.name()).or_default() += 1;
         // Most are short; some outlast what others wait for a host.

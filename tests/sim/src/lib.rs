@@ -8,6 +8,7 @@
 mod client;
 mod cluster;
 mod disks;
+mod drawing;
 mod faults;
 mod host;
 mod metadata;

@@ -70,9 +70,8 @@ impl Metadata {
         self.state.lock().lost_after.insert(host.clone(), (after_commits, duration));
     }
 
-    fn is_committed(&self, host: Option<&NodeId>, partition: PartitionId) {
+    fn note_commit(&self, host: &NodeId, partition: PartitionId) {
         let mut state = self.state.lock();
-        let Some(host) = host else { return };
         match state.lost_after.get_mut(host) {
             None => {}
             Some((0, duration)) => {
@@ -240,7 +239,9 @@ impl MetaEngine for Seat {
         let deadline = Self::deadline();
         self.reach(partition, deadline)?;
         let outcome = self.metadata.engine.commit(partition, op, conditions, mutations)?;
-        self.metadata.is_committed(self.host.as_ref(), partition);
+        if let Some(host) = &self.host {
+            self.metadata.note_commit(host, partition);
+        }
         Self::travel();
         self.reach(partition, deadline)?;
         Ok(outcome)

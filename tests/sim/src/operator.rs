@@ -6,6 +6,7 @@ use intarsia_sync::{Instant, simulation};
 use intarsia_types::{HintKey, NodeId, Result};
 
 use crate::client::Program;
+use crate::drawing::pick;
 use crate::writers;
 
 /// Does one thing after another, until `end`.
@@ -19,8 +20,8 @@ pub(crate) fn operate_until(program: &Program, hosts: &[NodeId], end: Instant) {
 }
 
 fn operate_once(program: &Program, hosts: &[NodeId]) -> Result<()> {
-    let drawn = usize::try_from(simulation::below(hosts.len() as u64)).ok();
-    let Some(host) = drawn.and_then(|n| hosts.get(n)) else { return Ok(()) };
+    let all: Vec<_> = hosts.iter().collect();
+    let Some(host) = pick(&all) else { return Ok(()) };
     match simulation::below(5) {
         0 => program.balance(),
         1 => {

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use intarsia_sync::Simulation;
-use intarsia_types::{ByteCount, HintKey, TierClass, TierSpec};
+use intarsia_types::{ByteCount, Hint, HintKey, HintSet, TierClass, TierSpec};
 
-use crate::cluster;
-use crate::writers;
+use crate::drawing::pick;
+use crate::{cluster, writers};
 
 /// Hints of one directory.
 pub(crate) type Hints = Vec<(HintKey, &'static str)>;
@@ -60,10 +60,8 @@ impl Uses {
     pub(crate) fn draw(simulation: &Simulation, hosts: u8, replicas: u16) -> Self {
         let has_hints = simulation.below(2) == 0;
         let names = cluster::of_clients().chain([writers::DIRECTORY.to_owned()]);
-        let directories = names.map(|name| {
-            let hints = if has_hints { hints(simulation, replicas) } else { Hints::new() };
-            (name, hints)
-        });
+        let directories =
+            names.map(|name| (name, if has_hints { hints(replicas) } else { Hints::new() }));
         let directories = directories.collect();
         let tiers = match simulation.below(4) {
             0 => Tiers::Two,
@@ -76,12 +74,10 @@ impl Uses {
 
     /// Whether files are spread over hosts.
     pub(crate) fn has_stripes(&self) -> bool {
-        let is_spread = |(key, value): &(HintKey, &str)| match key {
-            HintKey::Place => value.starts_with("stripe") || value.starts_with("scatter"),
-            HintKey::Pattern => matches!(*value, "gather" | "scatter"),
-            _ => false,
-        };
-        self.directories.iter().any(|(_, hints)| hints.iter().any(is_spread))
+        self.directories.iter().any(|(_, hints)| {
+            let hints = hints.iter().filter_map(|(key, value)| Hint::new(*key, value).ok());
+            hints.collect::<HintSet>().dealing().is_some()
+        })
     }
 
     /// Directories, each with what it says.
@@ -93,24 +89,19 @@ impl Uses {
     pub(crate) fn tiers(&self, number: u8, dir: &Path) -> Vec<TierSpec> {
         // Of a known size: how much of /dev/shm is free is nobody's to say.
         let tier = |name, class, capacity| TierSpec { dir: dir.join(name), class, capacity };
-        let plenty = Some(ByteCount::gib(1));
-        let first = match self.tiers {
-            Tiers::One => return vec![tier("tier", None, plenty)],
-            Tiers::Narrow if number == 1 => ByteCount::mib(2),
-            Tiers::Two | Tiers::Narrow => ByteCount::gib(1),
-        };
-        vec![
-            tier("tier", Some(TierClass::Memory), Some(first)),
-            tier("slow", Some(TierClass::Disk), if number == 1 { Some(first) } else { plenty }),
-        ]
+        let is_narrow = self.tiers == Tiers::Narrow && number == 1;
+        let capacity = Some(if is_narrow { ByteCount::mib(2) } else { ByteCount::gib(1) });
+        match self.tiers {
+            Tiers::One => vec![tier("tier", None, capacity)],
+            Tiers::Two | Tiers::Narrow => vec![
+                tier("tier", Some(TierClass::Memory), capacity),
+                tier("slow", Some(TierClass::Disk), capacity),
+            ],
+        }
     }
 }
 
-fn hints(simulation: &Simulation, replicas: u16) -> Hints {
-    let choices: Vec<_> = match replicas {
-        1 => ANY.iter().chain(&STRIPED).collect(),
-        _ => ANY.iter().collect(),
-    };
-    let drawn = usize::try_from(simulation.below(choices.len() as u64)).unwrap_or(0);
-    choices.get(drawn).map_or_else(Hints::new, |hints| hints.to_vec())
+fn hints(replicas: u16) -> Hints {
+    let striped: &[_] = if replicas == 1 { &STRIPED } else { &[] };
+    pick(&[&ANY, striped].concat()).map_or_else(Hints::new, <[_]>::to_vec)
 }

@@ -10,6 +10,7 @@ use intarsia_history::System;
 use intarsia_sync::{Instant, simulation, thread};
 
 use crate::client::Program;
+use crate::drawing::pick;
 
 /// Where the files lie.
 pub(crate) const DIRECTORY: &str = "w";
@@ -43,8 +44,7 @@ fn write_once(program: &Program, may_cut: bool) -> IoResult<()> {
         0 => program.open_to_write(&path)?,
         _ => program.open_to_change(&path)?,
     };
-    let drawn = usize::try_from(simulation::below(SIZES.len() as u64)).ok();
-    let size = drawn.and_then(|n| SIZES.get(n)).copied();
+    let size = pick(&SIZES);
     let letter = b'a' + u8::try_from(simulation::below(26)).unwrap_or(0);
     program.write_all(&mut file, &vec![letter; size.unwrap_or(1)])?;
     match simulation::below(5) {

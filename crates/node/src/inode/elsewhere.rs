@@ -212,8 +212,7 @@ impl Elsewhere {
             state.right.lose();
             state.overlay.is_dirty = false;
             // Who took it may still fail to make room for it, and give the right back to this host.
-            self.passed.doubt_right(ino);
-            self.queue.collect();
+            self.passed.doubt_right(ino, &self.queue);
         })
     }
 

@@ -16,7 +16,6 @@ use intarsia_types::{Error, InodeId, NodeId, Result};
 use crate::background::queue::Summing;
 use crate::inode::lease::{Attempt, Content, HOLDER_PATIENCE, Leases, Retry};
 use crate::inode::live::LiveState;
-use crate::inode::passed::Unsure;
 use crate::inode::settling::{Release, Settled};
 use crate::membership::cluster::{Cluster, Recalled};
 use crate::replication::repair::WriteRights;
@@ -79,7 +78,7 @@ impl Leases {
                 // It may have passed the right on all the same, which the metadata know.
                 Err(error) => {
                     tracing::debug!(%ino, %holder, %error, "the likely writer");
-                    self.doubt_right(ino);
+                    self.passed.doubt_right(ino, &self.queue);
                 }
             }
         }
@@ -92,17 +91,11 @@ impl Leases {
                 Ok(None) => Asked::Again(Retry::contended(Duration::ZERO)),
                 // Either it answers again soon, or it is declared lost, and then its lease is.
                 Err(error) => {
-                    self.doubt_right(ino);
+                    self.passed.doubt_right(ino, &self.queue);
                     Asked::Again(Retry::silent(error))
                 }
             },
         })
-    }
-
-    /// A host that was asked to pass the right on did not answer; it may have passed it on all the same.
-    fn doubt_right(&self, ino: InodeId) {
-        self.passed.doubt_again(Unsure::File(ino));
-        self.queue.collect();
     }
 
     /// The host that is likely to have the right to write, if the record that was just looked up tells.

@@ -8,6 +8,7 @@ use intarsia_meta::{Namespace, WriteLease};
 use intarsia_sync::{Instant, Mutex};
 use intarsia_types::{Error, InodeId, Result};
 
+use crate::background::queue::Queue;
 use crate::space::ledger::is_uncertain;
 
 /// Most files that are remembered; of others the record is asked.
@@ -69,9 +70,10 @@ impl Passed {
         }
     }
 
-    /// This host may have the right to write to a file that nobody here knows any more.
-    pub(crate) fn doubt_right(&self, ino: InodeId) {
+    /// This host may have the right to write to a file, or get it yet, without that anybody here knows: the collector asks.
+    pub(crate) fn doubt_right(&self, ino: InodeId, collector: &Queue) {
         self.doubt_again(Unsure::File(ino));
+        collector.collect();
     }
 
     /// It is not known, or still not.

@@ -55,8 +55,7 @@ impl Rights {
         match self.passed.acquire_write(&self.namespace, ino) {
             Ok(WriteLease::Held(inode)) if is_as_left(&inode, state) => Ok(()),
             Ok(WriteLease::Held(_)) => {
-                let extras = [Extra::HoldWritable, Extra::ClearWritable];
-                self.namespace.update_with(ino, &extras, |_| Ok(()))?;
+                self.clear(ino)?;
                 quarantine(&self.removal, ino, state);
                 Ok(())
             }

@@ -59,12 +59,10 @@ impl Rights {
         if !state.right.release() {
             return;
         }
-        let extras = [Extra::HoldWritable, Extra::ClearWritable];
-        if let Err(error) = self.namespace.update_with(ino, &extras, |_| Ok(())) {
+        if let Err(error) = self.clear(ino) {
             tracing::debug!(%ino, %error, "a lease to write is given back later");
             // Whatever the error: the metadata say still, or may say, that this host may write.
-            self.passed.doubt_again(Unsure::File(ino));
-            self.queue.collect();
+            self.passed.doubt_right(ino, &self.queue);
         }
         if state.publishing.take_lacking() {
             self.copy_queue.add(ino, 0);
@@ -131,6 +129,11 @@ impl Rights {
             return Ok(());
         }
         tracing::warn!(%ino, "gave back a right to write that nothing here knew of");
+        self.clear(ino)
+    }
+
+    /// Has the record say that this host, which has the right to write, has it no more.
+    pub(super) fn clear(&self, ino: InodeId) -> Result<()> {
         let extras = [Extra::HoldWritable, Extra::ClearWritable];
         self.namespace.update_with(ino, &extras, |_| Ok(())).map(drop)
     }

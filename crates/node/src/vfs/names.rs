@@ -222,8 +222,7 @@ impl Names {
         if let Err(error) = removed {
             tracing::warn!(%ino, %error, "an empty file stays behind");
             // With the right to write, with which it was created.
-            self.passed.doubt_right(ino);
-            self.queue.collect();
+            self.passed.doubt_right(ino, &self.queue);
         }
     }
 
