@@ -117,6 +117,8 @@ pub(crate) enum Verb {
     WriteBack {
         /// The mount
         path: PathBuf,
+        /// What has to be there, as MAJOR:MINOR
+        device: String,
     },
     Completions(Completions),
     Man(Man),

@@ -4,8 +4,8 @@
 //! the description in the metadata by one of the next revision; the others take it over from there.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -26,11 +26,13 @@ const LOOK: Duration = Duration::from_secs(3);
 pub(crate) struct Description {
     engine: Arc<dyn MetaEngine>,
     path: PathBuf,
+    /// Who reads the file to replace it by a newer one holds this.
+    turn: Arc<Mutex<()>>,
 }
 
 impl Description {
     pub(crate) fn new(engine: &Arc<dyn MetaEngine>, path: &Path) -> Self {
-        Self { engine: Arc::clone(engine), path: path.to_owned() }
+        Self { engine: Arc::clone(engine), path: path.to_owned(), turn: Arc::default() }
     }
 
     /// Brings the file of this host and the metadata together before the host begins: the newer one counts, and a host
@@ -107,6 +109,7 @@ impl Description {
     pub(crate) fn refresh(&self) -> Result<()> {
         let Some(shared) = SharedDescription::open(&self.engine)? else { return Ok(()) };
         let Some(text) = shared.read()? else { return Ok(()) };
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         if std::fs::read_to_string(&self.path).is_ok_and(|mine| mine == text) {
             return Ok(());
         }

@@ -69,9 +69,13 @@ impl Copy {
 
 /// All copies of a mount that we may see.
 pub(crate) fn copies(of: &MountEntry) -> Vec<Copy> {
-    let namespaces: BTreeMap<PathBuf, u32> = pids()
-        .filter_map(|pid| Some((std::fs::read_link(format!("/proc/{pid}/ns/mnt")).ok()?, pid)))
-        .collect();
+    let mut namespaces: BTreeMap<PathBuf, u32> = BTreeMap::new();
+    for pid in pids() {
+        if let Ok(namespace) = std::fs::read_link(format!("/proc/{pid}/ns/mnt")) {
+            // The first one lives longest, more often than not.
+            namespaces.entry(namespace).or_insert(pid);
+        }
+    }
     let seen = namespaces.into_values().flat_map(|pid| {
         let table = mounts::table_of(&pid.to_string());
         table.into_iter().map(move |mount| Copy { pid, mount })
@@ -130,7 +134,7 @@ fn pids() -> impl Iterator<Item = u32> {
 fn uses(pid: u32, mount: &MountEntry, ids: &[u64]) -> Option<Vec<String>> {
     let base = PathBuf::from(format!("/proc/{pid}"));
     let inside = |name: &str| match std::fs::read_link(base.join(name)) {
-        Ok(path) => Ok(is_on(&base.join(name), &mount.device).then_some(path)),
+        Ok(path) => Ok(mounts::is_on(&base.join(name), &mount.device).then_some(path)),
         Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => Err(e),
         Err(_) => Ok(None),
     };
@@ -141,15 +145,6 @@ fn uses(pid: u32, mount: &MountEntry, ids: &[u64]) -> Option<Vec<String>> {
     uses.extend(open_files(&base, ids).map(|p| format!("open file {}", p.display())));
     uses.extend(mappings(&base, mount).into_iter().map(|p| format!("mapping of {p}")));
     Some(uses)
-}
-
-/// Whether a link of /proc leads to this device. The file system itself is not asked.
-fn is_on(link: &Path, device: &str) -> bool {
-    use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
-    let Ok(stat) = statx(CWD, link, AtFlags::STATX_DONT_SYNC, StatxFlags::empty()) else {
-        return false;
-    };
-    format!("{}:{}", stat.stx_dev_major, stat.stx_dev_minor) == device
 }
 
 /// The descriptors whose `fdinfo` names one of these mounts.

@@ -89,7 +89,7 @@ fn run(cli: &Cli) -> Outcome<Exit> {
         Verb::Man(arguments) => verbs::pages::man(arguments),
         Verb::Agent(arguments) => verbs::agent::run(arguments),
         Verb::Launcher => verbs::fleet::launcher::run(),
-        Verb::WriteBack { path } => write_back::run(path),
+        Verb::WriteBack { path, device } => write_back::run(path, device),
         Verb::Node(_) => Ok(Exit::Ok),
     }
 }

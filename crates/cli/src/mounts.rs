@@ -87,6 +87,15 @@ pub(crate) fn below(path: &Path) -> Vec<MountEntry> {
     table().into_iter().filter(is_below).collect()
 }
 
+/// Whether a path, also a link of /proc, leads to this device. The file system itself is not asked.
+pub(crate) fn is_on(path: &Path, device: &str) -> bool {
+    use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+    let Ok(stat) = statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::empty()) else {
+        return false;
+    };
+    format!("{}:{}", stat.stx_dev_major, stat.stx_dev_minor) == device
+}
+
 /// The mount table of a process, as /proc calls it; empty if we may not read it.
 pub(crate) fn table_of(process: &str) -> Vec<MountEntry> {
     let path = Path::new("/proc").join(process).join("mountinfo");

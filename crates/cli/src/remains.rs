@@ -6,9 +6,11 @@
 
 use std::time::Duration;
 
+use intarsia_mount::Look;
+
 use crate::holders::{self, Copy, Survey};
 use crate::mounts::{self, MountEntry};
-use crate::write_back::write_back;
+use crate::write_back::{WrittenBack, write_back};
 
 /// How long writing back may take through a copy.
 const WRITE_BACK_TIMEOUT: Duration = Duration::from_secs(60);
@@ -21,33 +23,35 @@ pub(crate) struct LastLook {
 }
 
 impl LastLook {
-    /// Whether the mount is gone, and of its copies none has been in use at two looks and all that was written through
-    /// them is in the store. `held` hears who uses them.
-    pub(crate) fn is_over(&mut self, mount: &MountEntry, held: impl Fn(&Survey)) -> bool {
+    /// Looks at the copies of a mount. It is over when the mount is gone, and of its copies none has been in use at two
+    /// looks and all that was written through them is in the store. `held` hears who uses them.
+    pub(crate) fn look(&mut self, mount: &MountEntry, held: impl Fn(&Survey)) -> Look {
         let had_unused = std::mem::take(&mut self.has_unused);
         if mounts::table().iter().any(|other| other.id == mount.id) {
-            return false;
+            return Look::Used;
         }
         let copies = holders::copies(mount);
         if copies.is_empty() {
             // The kernel is about to end it, or processes of other users keep copies.
-            return false;
+            return Look::Used;
         }
         let survey = holders::of_copies(mount, &copies);
         if !survey.holders.is_empty() {
             held(&survey);
-            return false;
+            return Look::Used;
         }
         self.has_unused = true;
-        had_unused && copies.iter().all(is_written_back)
+        if had_unused && is_written_back(&copies) { Look::Over } else { Look::Unused }
     }
 }
 
-/// Has the kernel write back what programs wrote through a copy. False when it could not be reached.
-fn is_written_back(copy: &Copy) -> bool {
-    let is_written = write_back(&copy.path(), WRITE_BACK_TIMEOUT);
-    if is_written {
-        tracing::info!(path = %copy.path().display(), "nobody uses this copy of the mount; it ends with the node");
-    }
-    is_written
+/// Has the kernel write back what programs wrote through copies of one mount. Any copy leads to all of it. Where something
+/// lies over every one, nobody can reach what was open there, and the kernel wrote it back when it was closed.
+fn is_written_back(copies: &[Copy]) -> bool {
+    let mut written = copies.iter().map(|copy| {
+        let written = write_back(&copy.path(), &copy.mount.device, WRITE_BACK_TIMEOUT);
+        tracing::info!(path = %copy.path().display(), ?written, "nobody uses this copy of the mount");
+        written
+    });
+    written.find(|w| *w != WrittenBack::Unreachable) != Some(WrittenBack::Failed)
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use intarsia_cluster::supervision::Holding;
 use intarsia_meta::allowance;
-use intarsia_mount::{Mount, MountOptions};
+use intarsia_mount::{Look, Mount, MountOptions};
 #[cfg(test)]
 pub(crate) use intarsia_node::Place;
 pub(crate) use intarsia_node::{
@@ -403,8 +403,8 @@ impl Mounted {
     /// Waits until somebody has unmounted it and nobody uses a copy of it. `held` hears who does.
     pub(crate) fn wait(&self, held: impl Fn(&Survey)) -> Outcome {
         let mut last_look = LastLook::default();
-        let is_over = || self.entry.as_ref().is_some_and(|entry| last_look.is_over(entry, &held));
-        self.mount.wait(is_over).map_err(|e| failure(&e))
+        let look = || self.entry.as_ref().map_or(Look::Used, |entry| last_look.look(entry, &held));
+        self.mount.wait(look).map_err(|e| failure(&e))
     }
 
     /// Unmounts, or fails with [`Exit::Busy`](crate::exit::Exit::Busy). A mount that somebody else

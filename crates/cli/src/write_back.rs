@@ -9,24 +9,46 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::exit::{Exit, Failure, Outcome};
-use crate::process;
+use crate::{mounts, process};
 
 /// The verb of the program that does it.
 const VERB: &str = "write-back";
 
-/// Whether all that was written at `path` is in the store; false when that took longer than `timeout`, or failed.
-pub(crate) fn write_back(path: &Path, timeout: Duration) -> bool {
+/// What became of writing back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WrittenBack {
+    /// All that was written there is in the store.
+    Done,
+    /// The mount is not at the path: its namespace has ended, or something else lies over it.
+    Unreachable,
+    /// It took too long, or failed.
+    Failed,
+}
+
+/// Writes back what the kernel holds of the file system of this device, reached by `path`.
+pub(crate) fn write_back(path: &Path, device: &str, timeout: Duration) -> WrittenBack {
     let mut command = Command::new("/proc/self/exe");
-    command.arg(VERB).arg(path);
+    command.arg(VERB).arg(path).arg(device);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let Ok(mut child) = command.spawn() else { return false };
-    let ended = process::bounded(timeout, move || child.wait());
-    ended.is_some_and(|status| status.is_ok_and(|status| status.success()))
+    let Ok(mut child) = command.spawn() else { return WrittenBack::Failed };
+    let code = match process::bounded(timeout, move || child.wait()) {
+        Some(Ok(status)) => status.code(),
+        Some(Err(_)) | None => None,
+    };
+    match code {
+        Some(code) if code == Exit::Ok as i32 => WrittenBack::Done,
+        Some(code) if code == Exit::NotRunning as i32 => WrittenBack::Unreachable,
+        _ => WrittenBack::Failed,
+    }
 }
 
 /// What that process does.
-pub(crate) fn run(path: &Path) -> Outcome<Exit> {
+pub(crate) fn run(path: &Path, device: &str) -> Outcome<Exit> {
+    let not_there = || Failure::not_running(format!("{}: not on {device}", path.display()));
     let failed = |error: &std::io::Error| Failure::io(path.display().to_string(), error);
+    if !mounts::is_on(path, device) {
+        return Err(not_there());
+    }
     let dir = std::fs::File::open(path).map_err(|error| failed(&error))?;
     rustix::fs::syncfs(&dir).map_err(|error| failed(&error.into()))?;
     Ok(Exit::Ok)

@@ -219,15 +219,27 @@ fn in_a_namespace_of_its_own(mount: &Path, command: &str) -> Option<Sitter> {
 
 #[test]
 fn a_copy_of_the_mount_that_nobody_uses_keeps_no_store_up() {
+    keeps_no_store_up("");
+}
+
+#[test]
+fn a_copy_of_the_mount_that_something_lies_over_keeps_no_store_up() {
+    keeps_no_store_up("mount -t tmpfs none .;");
+}
+
+/// Tests a copy of the mount after a command of its namespace, in the directory that the mount point is in.
+fn keeps_no_store_up(command: &str) {
     if !has_fuse() {
         return;
     }
     let place = Place::new();
     place.up(&[]).code(0);
     let mount = place.path("mnt");
-    let script = format!("echo there > {}; exec sleep 600", mount.join("written").display());
-    let Some(_sitter) = in_a_namespace_of_its_own(&mount, &script) else { return };
-    wait_until("the file", || mount.join("written").exists());
+    let above = mount.parent().unwrap().display();
+    let script = format!("cd {above}; echo there > mnt/written; {command} cd /; exec sleep 600");
+    let Some(sitter) = in_a_namespace_of_its_own(&mount, &script) else { return };
+    let name = format!("/proc/{}/comm", sitter.0.id());
+    wait_until("the sleep", || std::fs::read_to_string(&name).is_ok_and(|name| name == "sleep\n"));
     std::fs::write(mount.join("here"), "here").unwrap();
     place.run(&["down"]).code(0).says("is down after");
     place.run(&["status"]).code(5);

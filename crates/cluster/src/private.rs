@@ -1,11 +1,12 @@
 //! Files and directories that only their owner can read.
 
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::DirBuilder;
 use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::Path;
 
 use intarsia_types::{Error, Result};
+use tempfile::Builder;
 
 /// Makes a directory of mode 0700 and its parents; one that exists is left as it is.
 ///
@@ -25,19 +26,15 @@ pub fn make_dir(dir: &Path) -> Result<()> {
 /// When it cannot be written.
 pub fn write_file(path: &Path, content: &[u8]) -> Result<()> {
     let failed = |e| Error::io(format!("write {}", path.display()), e);
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{}.new", std::process::id()));
-    let temporary = PathBuf::from(name);
-    // One left behind by a crash could have any mode.
-    let _ = std::fs::remove_file(&temporary);
-    let mut file = OpenOptions::new()
-        .create_new(true)
-        .write(true)
-        .mode(0o600)
-        .open(&temporary)
-        .map_err(failed)?;
+    let dir = path.parent().unwrap_or(Path::new("."));
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".");
+    // Of a name of its own, as others may be writing the same file; of mode 0600.
+    let temporary = Builder::new().prefix(&name).suffix(".new").tempfile_in(dir);
+    let mut temporary = temporary.map_err(failed)?;
+    let file = temporary.as_file_mut();
     file.write_all(content).and_then(|()| file.sync_data()).map_err(failed)?;
-    std::fs::rename(&temporary, path).map_err(failed)
+    temporary.persist(path).map(|_| ()).map_err(|e| failed(e.error))
 }
 
 /// Reads a file that must be its owner's alone.
@@ -75,5 +72,20 @@ mod tests {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
         let message = read_file(&path).unwrap_err().to_string();
         assert!(message.contains("chmod 600"), "{message}");
+    }
+
+    #[test]
+    fn threads_that_write_the_same_file_replace_it_by_turns() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("shared");
+        std::thread::scope(|scope| {
+            for content in [[b'a'; 100], [b'b'; 100], [b'c'; 100]] {
+                let path = &path;
+                scope.spawn(move || (0..50).for_each(|_| write_file(path, &content).unwrap()));
+            }
+        });
+        let content = read_file(&path).unwrap().into_bytes();
+        assert!(content.len() == 100 && content.iter().all(|byte| *byte == content[0]));
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");
     }
 }

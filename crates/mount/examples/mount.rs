@@ -1,6 +1,6 @@
 //! Mounts a store until it is unmounted: `mount DIR MOUNTPOINT [--no-passthrough]`.
 
-use intarsia_mount::{Mount, MountOptions};
+use intarsia_mount::{Look, Mount, MountOptions};
 use intarsia_node::{Node, NodeOptions};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         read_only: false,
     };
     let mount = Mount::start(&node, &options)?;
-    mount.wait(|| false)?;
+    mount.wait(|| Look::Used)?;
     node.close()?;
     Ok(())
 }

@@ -13,4 +13,4 @@ mod slow;
 mod stale;
 
 pub use mode::Mode;
-pub use session::{Mount, MountOptions};
+pub use session::{Look, Mount, MountOptions};

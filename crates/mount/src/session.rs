@@ -20,9 +20,20 @@ const REMOTE_READS: usize = 8;
 /// of the event loops, wait side by side.
 const SPARE_LOOPS: usize = 64;
 
-/// How often it is looked at what keeps a mount alive: while it serves, and once it is unmounted.
+/// How often it is looked at what keeps a mount alive: while it serves, and once it is unmounted or not in use.
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
-const LOOK_INTERVAL_UNMOUNTED: Duration = Duration::from_millis(200);
+const LOOK_INTERVAL_LEFT: Duration = Duration::from_millis(200);
+
+/// What somebody who looks for users of a mount has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// It is in use, or where it was mounted.
+    Used,
+    /// At this look nothing used it.
+    Unused,
+    /// Nothing uses it any more, although the kernel keeps it.
+    Over,
+}
 
 /// Settings of a mount.
 #[derive(Clone, Debug)]
@@ -76,22 +87,22 @@ impl Life {
         }
     }
 
-    fn wait(&self, mut is_over: impl FnMut() -> bool) -> Result<()> {
+    fn wait(&self, mut look: impl FnMut() -> Look) -> Result<()> {
         let mut stage = self.stage.lock();
+        let mut found = Look::Used;
         loop {
-            let pause = match &mut *stage {
-                Stage::Ended(outcome) => return std::mem::replace(outcome, Ok(())),
-                Stage::Serving => LOOK_INTERVAL,
-                Stage::Unmounted => LOOK_INTERVAL_UNMOUNTED,
+            let pause = match (&mut *stage, found) {
+                (Stage::Ended(outcome), _) => return std::mem::replace(outcome, Ok(())),
+                (_, Look::Over) => return Ok(()),
+                (Stage::Serving, Look::Used) => LOOK_INTERVAL,
+                (Stage::Unmounted, _) | (_, Look::Unused) => LOOK_INTERVAL_LEFT,
             };
             let is_told = !self.changed.wait_for(&mut stage, pause).timed_out();
             if is_told {
                 continue;
             }
             drop(stage);
-            if is_over() {
-                return Ok(());
-            }
+            found = look();
             stage = self.stage.lock();
         }
     }
@@ -165,13 +176,13 @@ impl Mount {
         &self.mount_point
     }
 
-    /// Waits until somebody has unmounted it and the last request is answered, or until `is_over` says that nothing uses
-    /// it any more although the kernel keeps it. That is asked now and then, more often after [`unmount`](Self::unmount).
+    /// Waits until somebody has unmounted it and the last request is answered, or until `look` says that it is over. That
+    /// is asked now and then, more often after [`unmount`](Self::unmount) and when nothing seems to use it.
     ///
     /// # Errors
     /// What ended the event loops, if it was no unmount.
-    pub fn wait(&self, is_over: impl FnMut() -> bool) -> Result<()> {
-        self.life.wait(is_over)
+    pub fn wait(&self, look: impl FnMut() -> Look) -> Result<()> {
+        self.life.wait(look)
     }
 
     /// Unmounts. [`wait`](Self::wait) returns once nothing uses it.

@@ -371,7 +371,9 @@ fn leave(mounted: &Mounted, mount_point: &std::path::Path, signals: &mut Signals
     }
     tracing::warn!("the mount stays busy; detaching it");
     // What the kernel still holds for programs that keep files open.
-    write_back(mount_point, WRITE_BACK_TIMEOUT);
+    if let Some(mount) = mounts::at(mount_point) {
+        write_back(mount_point, &mount.device, WRITE_BACK_TIMEOUT);
+    }
     let _ = mounts::detach(mount_point);
     false
 }
