@@ -5,7 +5,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from intarsia.store import Store, StoreError, find_binary, is_mounted, process_runs
+from intarsia.store import (
+    Store,
+    StoreError,
+    find_binary,
+    is_mounted,
+    logged_warnings,
+    process_runs,
+)
 
 
 def command(tmp_path: Path, script: str) -> Path:
@@ -29,6 +36,19 @@ def test_a_failing_command_is_named_with_what_it_said(tmp_path: Path) -> None:
     binary = command(tmp_path, "echo mount point in use >&2; exit 4")
     with pytest.raises(StoreError, match=r"`intarsia down .*` failed \(4\):\nmount point in use"):
         Store(binary, tmp_path, tmp_path, 1).down()
+
+
+def test_the_last_warnings_of_all_hosts_are_found_in_the_order_of_time(tmp_path: Path) -> None:
+    times = {"n1": ("10:00:00.1Z  WARN", "10:00:00.4Z ERROR"), "n2": ("10:00:00.2Z  WARN",)}
+    for host, lines in times.items():
+        (tmp_path / host).mkdir()
+        text = "".join(f"2026-01-01T{line} {host} fails\n" for line in lines)
+        text += "2026-01-01T10:00:00.3Z  INFO mounted\nthe words WARN and ERROR\n"
+        (tmp_path / host / "node.log").write_text(text)
+    found = logged_warnings(tmp_path, most=2)
+    assert [line.split()[0] for line in found] == ["n2:", "n1:"]
+    assert "ERROR n1 fails" in found[1]
+    assert logged_warnings(tmp_path / "nowhere") == []
 
 
 def test_an_answer_that_is_not_json_is_refused(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -14,6 +15,8 @@ from typing import Any
 _UP_TIMEOUT_S = 60
 _DOWN_TIMEOUT_S = 120
 _QUERY_TIMEOUT_S = 30
+#: As nodes write them: the time, then the level.
+_WARNING = re.compile(r"\S+Z +(WARN|ERROR) ")
 
 
 class StoreError(RuntimeError):
@@ -48,6 +51,19 @@ def fuse_problem() -> str | None:
     if not os.access("/dev/fuse", os.R_OK | os.W_OK):
         return "/dev/fuse cannot be opened for reading and writing by this user"
     return None
+
+
+def logged_warnings(directory: Path, most: int = 20) -> list[str]:
+    """Return the last warnings and errors that nodes with logs below `directory` wrote, by time.
+
+    Each line names the directory that its log is in.
+    """
+    found = []
+    for log in sorted(directory.rglob("node.log")):
+        for line in log.read_text(encoding="utf-8", errors="replace").splitlines():
+            if _WARNING.match(line):
+                found.append((line.split(maxsplit=1)[0], f"{log.parent.name}: {line}"))
+    return [line for _, line in sorted(found)[-most:]]
 
 
 @dataclass(frozen=True)

@@ -364,6 +364,11 @@ impl Cluster {
         !self.membership.keeps_copies(host)
     }
 
+    /// Whether a host is up, be it about to leave.
+    pub(crate) fn is_up(&self, host: &NodeId) -> bool {
+        self.alive().contains(host)
+    }
+
     /// The hosts that take files, with the room that they have for copies.
     pub(crate) fn roomy_hosts(&self) -> Vec<HostState> {
         let all = self.members().into_iter();

@@ -302,6 +302,20 @@ fn a_file_whose_copies_cannot_be_made_keeps_what_it_has() {
 }
 
 #[test]
+fn a_host_that_is_to_leave_makes_the_copies_that_only_it_can_make() {
+    let shared = Shared::new();
+    let (a, b) = (Host::join(&shared, "a"), Host::join(&shared, "b"));
+    let (inode, backing) = a.create(b"f", b"some bytes");
+    a.cluster.order(&NodeId("a".into()), true).unwrap();
+    a.replicas.survey().unwrap();
+    assert_eq!(a.replicas.queue.backlog().files, 1, "it may stay after all");
+    assert_eq!(a.make_up(inode.ino), Attempted::Again);
+    let copies = a.copies_of(inode.ino);
+    assert_eq!((copies.len(), copies[1]), (2, backing), "until there are enough without it");
+    assert_eq!(b.read(copies[0]).unwrap(), b"some bytes");
+}
+
+#[test]
 fn what_is_written_is_named_once_its_copies_are_made() {
     let shared = Shared::new();
     let a = Host::join(&shared, "a");

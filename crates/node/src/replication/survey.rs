@@ -117,16 +117,18 @@ impl Replicas {
             return Ok(());
         }
         for copy in copies {
-            if let Entry::Vacant(entry) = found.given_up.entry(copy.tier) {
-                entry.insert(cluster.has_given_up(&cluster.home_of(copy.tier)?));
+            if let Entry::Vacant(entry) = found.homes.entry(copy.tier) {
+                entry.insert(HomeState::of(cluster, &cluster.home_of(copy.tier)?));
             }
         }
-        let is_lost = |copy: &&BackingRef| found.given_up.get(&copy.tier) == Some(&true);
-        let Some(first) = copies.iter().find(|copy| !is_lost(copy)) else {
+        let is = |copy: &BackingRef, state| found.homes.get(&copy.tier) == Some(&state);
+        let at = |state| copies.iter().find(|copy| is(copy, state));
+        // One that is about to leave may stay after all, and has the content until then.
+        let Some(first) = at(HomeState::Keeps).or_else(|| at(HomeState::Leaves)) else {
             // None is left; `intarsia lost` names it.
             return Ok(());
         };
-        let lost = copies.iter().filter(is_lost).count();
+        let lost = copies.iter().filter(|copy| !is(copy, HomeState::Keeps)).count();
         let wanted = self.placing.copies_wanted(&own_hints(&self.namespace, inode)?);
         if !lacks_copies(copies.len() - lost, lost, wanted) {
             return Ok(());
@@ -162,13 +164,34 @@ impl Replicas {
     }
 }
 
+/// What can be expected of the host that has a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HomeState {
+    /// It keeps the copy.
+    Keeps,
+    /// It is up, but told to leave.
+    Leaves,
+    /// It is lost, down, or a member no more.
+    Gone,
+}
+
+impl HomeState {
+    fn of(cluster: &Cluster, home: &NodeId) -> Self {
+        match (cluster.has_given_up(home), cluster.is_up(home)) {
+            (false, _) => Self::Keeps,
+            (true, true) => Self::Leaves,
+            (true, false) => Self::Gone,
+        }
+    }
+}
+
 /// What a survey has found so far.
 #[derive(Default)]
 struct Found {
     /// By the host that is to make the copies.
     lacking: BTreeMap<NodeId, Vec<(InodeId, u64)>>,
-    /// Whether the host of a tier is lost.
-    given_up: HashMap<TierId, bool>,
+    /// By their tiers.
+    homes: HashMap<TierId, HomeState>,
     files: u64,
     bytes: u64,
 }

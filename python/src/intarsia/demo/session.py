@@ -17,7 +17,7 @@ from intarsia.demo.progress import Progress
 from intarsia.demo.trial import NATIVE, STORE, Tree, Trial, check_equal, clear, run_trial, schedule
 from intarsia.demo.workflow import Workflow, WorkflowError, missing_programs
 from intarsia.lab_store import AnyStore, LabStore, lab_problem
-from intarsia.store import Store, StoreError, find_binary, fuse_problem
+from intarsia.store import Store, StoreError, find_binary, fuse_problem, logged_warnings
 
 _FORGET_LIMIT_S = 30
 
@@ -100,6 +100,8 @@ def _store(scratch: Path, options: Options, progress: Progress) -> Iterator[AnyS
     try:
         yield store
     except BaseException as failure:
+        for line in logged_warnings(store.directory):
+            failure.add_note(f"the store had logged, {line}")
         # The first failure is the one to report; the store still has to go.
         try:
             store.down(purge=not options.keep)
