@@ -122,13 +122,14 @@ mod errno {
 }
 
 impl Error {
-    /// Wraps a system error with what was tried. A full disk keeps its own kind.
+    /// Wraps a system error with what was tried. A full disk keeps its own kind, and so does what a program asks for in vain.
     #[must_use]
     pub fn io(what: impl Into<String>, source: std::io::Error) -> Self {
         let what = what.into();
         match source.raw_os_error() {
             Some(errno::ENOSPC | errno::EDQUOT) => Self::NoSpace(what),
             Some(errno::EROFS) => Self::ReadOnly(what),
+            Some(errno::EFBIG) => Self::FileTooLarge,
             _ => Self::Io { what, source },
         }
     }
@@ -184,6 +185,13 @@ mod tests {
         assert_eq!(e.errno(), 28);
         assert!(!e.is_internal());
         assert_eq!(Error::io("x", std::io::Error::from_raw_os_error(5)).errno(), 5);
+    }
+
+    #[test]
+    fn a_file_longer_than_the_disk_below_can_have_is_no_fault_of_the_store() {
+        let e = Error::io("allocate", std::io::Error::from_raw_os_error(27));
+        assert_eq!(e.errno(), 27);
+        assert!(!e.is_internal());
     }
 
     #[test]
