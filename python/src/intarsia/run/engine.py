@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from intarsia.locate import Locations, locate
+from intarsia.run.affinity import Affinity
 from intarsia.run.ahead import Ahead
 from intarsia.run.attempts import Attempt, History
 from intarsia.run.events import (
@@ -75,6 +76,7 @@ class Engine:
         self._gone: set[str] = set()
         self._held: dict[str, float] = {}
         self._ahead = Ahead(crew, settings.ahead)
+        self._affinity = Affinity(graph) if settings.by_affinity else None
         self._inputs: dict[str, Locations] = {}
         temporary = temporary_files(graph, settings.hints or {})
         self._temporary = Temporary(graph, temporary, settings.directory)
@@ -207,10 +209,12 @@ class Engine:
         if self._queue is None:
             return
         now_s = self._clock()
-        for name in names:
+        for name in names if self._affinity is None else self._affinity.in_turns(names):
             if self._progression[name] is not State.READY:
                 self._queue.discard(name)
                 continue
+            if self._affinity is not None:
+                self._affinity.forget(name)
             found = locate(self._paths(self._graph.tasks[name].inputs))
             self._inputs[name] = found
             for file, one in zip(self._graph.tasks[name].inputs, found.files, strict=True):
@@ -224,7 +228,10 @@ class Engine:
     def _placed(self, name: str) -> Task:
         """Return a task with where its input lies, copies made ahead among it."""
         known = self._ahead.known(self._inputs[name], name)
-        return Task.reading(known, slots=self._graph.tasks[name].cores)
+        task = Task.reading(known, slots=self._graph.tasks[name].cores)
+        if self._affinity is None:
+            return task
+        return replace(task, affinity_by_host=self._affinity.of(name))
 
     def _fetched(self, event: Fetched) -> None:
         """Have tasks know of copies that were made ahead."""
@@ -242,6 +249,13 @@ class Engine:
         if self._queue is not None:
             for other in sorted(others & self._inputs.keys()):
                 self._queue.update(other, self._placed(other))
+
+    def _has_begun(self, name: str, host: str) -> None:
+        """Have the tasks that wait know where what is read beside what they make will be."""
+        if self._affinity is None or self._queue is None:
+            return
+        for other in sorted(self._affinity.began(name, host) & self._inputs.keys()):
+            self._queue.update(other, self._placed(other))
 
     def _has_inputs(self, name: str, found: Locations) -> bool:
         """Whether all inputs are there; if not, they are made again or the task has failed."""
@@ -294,7 +308,9 @@ class Engine:
         for name in due:
             del self._held[name]
         self._take(due)
-        for start in self._queue.start(self._clock()):
+        # One by one, as where a task runs counts for where others had best run.
+        while starts := self._queue.start(self._clock(), at_most=1):
+            (start,) = starts
             name = start.key
             number = self._progression.start(name)
             key = f"{name}#{number}-{self._lineage[name][:8]}-{self._history.began_s:.6f}"
@@ -308,6 +324,7 @@ class Engine:
             order = self._settings.order(self._graph.tasks[name], number, log, self._gone)
             self._crew.begin(key, start.host, order)
             self._sent[key].handed_s = self._clock()
+            self._has_begun(name, start.host)
             has_begun = True
         for name in self._ahead.begin(self._queue, self._inputs, self._clock()):
             self._queue.update(name, self._placed(name))
@@ -329,6 +346,8 @@ class Engine:
             self._has_read(name, sent.host)
             files = self._by_path(self._graph.tasks[name].outputs)
             made = {files[path]: stamp for path, stamp in outcome.outputs.items()}
+            if self._affinity is not None:
+                self._affinity.made(name, [stamp.size_bytes for stamp in made.values()])
             self._journal.done(name, self._lineage[name], sent.host, replace(outcome, outputs=made))
             self._take(self._progression.done(name))
             self._temporary.done(name, self._is_done)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from intarsia.learn.lessons import Lesson
 from intarsia.learn.observed import Role, role_of
+from intarsia.run.affinity import are_kept_together
 from intarsia.run.graph import Graph
 from intarsia.schedule.host import LINK_BYTES_PER_S
 
@@ -24,17 +25,21 @@ _SPREAD_S = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What hints depend on: how many hosts there are, and the least size that is worth one."""
+    """What hints depend on: how many hosts there are, and the least size that is worth one.
+
+    `by_affinity`: tasks run where what is read beside their outputs is (`intarsia.run.affinity`).
+    """
 
     hosts: int
     worth_bytes: int = WORTH_BYTES
     link_bytes_per_s: float = LINK_BYTES_PER_S
+    by_affinity: bool = False
 
     @classmethod
-    def linked(cls, hosts: int, link_bytes_per_s: float) -> Cluster:
+    def linked(cls, hosts: int, link_bytes_per_s: float, *, by_affinity: bool = False) -> Cluster:
         """Hosts with links of that rate: over a faster one only larger files are worth a hint."""
         worth_bytes = round(WORTH_BYTES * link_bytes_per_s / LINK_BYTES_PER_S)
-        return cls(hosts, worth_bytes, link_bytes_per_s)
+        return cls(hosts, worth_bytes, link_bytes_per_s, by_affinity)
 
     def gains_by_spreading(self, size_bytes: int | None, readers: int) -> bool:
         """Whether so many tasks have a file sooner that they take from each other.
@@ -98,7 +103,8 @@ def _derived(graph: Graph, file: str, cluster: Cluster) -> dict[str, str]:
         return {}
     if len(readers) > 1:
         # No `replicas`: copies that are made at once take the link as long as the readers do.
-        gains = cluster.gains_by_spreading(graph.size_bytes.get(file), len(readers))
+        apart = [name for name in readers if not _follows(graph, name, file, cluster)]
+        gains = cluster.gains_by_spreading(graph.size_bytes.get(file), len(apart))
         return {"pattern": "broadcast"} if gains else {}
     if file not in graph.producer:
         return {}
@@ -108,8 +114,22 @@ def _derived(graph: Graph, file: str, cluster: Cluster) -> dict[str, str]:
     return {"place": "local"}
 
 
+def _follows(graph: Graph, reader: str, file: str, cluster: Cluster) -> bool:
+    """Whether a task runs where `file` is made since as much of what it reads is made there too."""
+    if not cluster.by_affinity or not are_kept_together(graph, reader):
+        return False
+    sizes = {
+        one: graph.size_bytes.get(one, cluster.worth_bytes)
+        for one in graph.tasks[reader].inputs
+        if one in graph.producer
+    }
+    return file in sizes and 2 * sizes[file] <= sum(sizes.values())
+
+
 def _is_gathered(graph: Graph, reader: str, cluster: Cluster) -> bool:
-    """Whether a task reads several files that others write for it alone."""
+    """Whether a task reads several files that others write for it alone, wherever they run."""
+    if cluster.by_affinity and are_kept_together(graph, reader):
+        return False
     alone = [
         file
         for file in graph.tasks[reader].inputs

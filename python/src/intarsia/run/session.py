@@ -153,6 +153,12 @@ class Choices:
         return Budget(self.ahead_bytes, self.ahead_space, self.ahead_link)
 
     @property
+    def by_affinity(self) -> bool:
+        """Whether tasks run where what is read beside their outputs is."""
+        is_local = (self.schedule or "local") == "local"
+        return is_local and not self.in_order and self.patience_s is None
+
+    @property
     def policy(self) -> Policy:
         """How hosts are chosen."""
         if self.schedule == "workqueue":
@@ -331,7 +337,7 @@ class _Session:
         """Return the hints of files, and learn those first that earlier runs teach."""
         choices = self._choices
         self._lessons = lessons_for(self._runs_before, self._directory, hosts, choices.link)
-        cluster = Cluster.linked(hosts, choices.link)
+        cluster = Cluster.linked(hosts, choices.link, by_affinity=choices.by_affinity)
         hints = chosen_hints(self._graph, choices.hints or "learned", cluster, self._lessons)
         if self._advised is not None:
             hints = stripes_for(self._advised, self._graph, hosts) | hints
@@ -380,6 +386,7 @@ class _Session:
             choices.budget if is_store and choices.schedule == "wow" else Budget(),
             choices.link,
             choices.in_order or choices.schedule == "workqueue",
+            choices.by_affinity,
             hints if is_store else {},
         )
         history = self._history(plan)

@@ -19,7 +19,8 @@ class Settings:
 
     `ahead`: what may be copied to where the next task will run, and how fast;
     `link_bytes_per_s`: what a host's link carries; `in_order`: tasks begin in the order in which
-    they became ready, wherever their input lies.
+    they became ready, wherever their input lies; `by_affinity`: where what is read beside their
+    outputs lies counts too.
     """
 
     directory: Path
@@ -32,6 +33,7 @@ class Settings:
     ahead: Budget = field(default_factory=Budget)
     link_bytes_per_s: float = LINK_BYTES_PER_S
     in_order: bool = False
+    by_affinity: bool = False
     hints: Mapping[str, Mapping[str, str]] | None = None
 
     def paths(self, files: Iterable[str]) -> list[str]:

@@ -11,9 +11,10 @@ from intarsia.schedule.task import Task
 def cost_s(task: Task, host: Host) -> float:
     """Seconds until the task could have begun on `host` and have read its input there.
 
-    Reading one's own disk is taken to be free beside the link.
+    With those in which later tasks move what they read beside what it makes. Reading one's own disk
+    is taken to be free beside the link.
     """
-    return host.wait_s + task.remote_bytes(host.name) / host.link_bytes_per_s
+    return host.wait_s + task.far_bytes(host.name) / host.link_bytes_per_s
 
 
 def least_cost(task: Task, hosts: Sequence[Host]) -> Host | None:

@@ -19,7 +19,8 @@ _Entry = tuple[float, int, int, K]
 class Nearest(Generic[K]):
     """Tasks by the hosts that have their input, those first of which a host has the largest share.
 
-    Adding and taking a task costs the logarithm of their number for each host that has some of it.
+    What later tasks read beside what a task makes counts as its input does. Adding and taking a
+    task costs the logarithm of their number for each host that has some of it.
     """
 
     def __init__(self) -> None:
@@ -32,9 +33,10 @@ class Nearest(Generic[K]):
         """Take a task in, or what has become of its input."""
         self._turn += 1
         self._stamps[key] = self._turn
-        for host in task.bytes_by_host:
-            if held := task.local_bytes(host):
-                entry = (-held / max(held, task.input_bytes), -held, self._turn, key)
+        whole = task.input_bytes + task.affinity_bytes
+        for host in task.bytes_by_host.keys() | task.affinity_by_host.keys():
+            if held := task.near_bytes(host):
+                entry = (-held / max(held, whole), -held, self._turn, key)
                 heapq.heappush(self._by_host[host], entry)
 
     def discard(self, key: K) -> None:

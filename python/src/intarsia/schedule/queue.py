@@ -41,9 +41,10 @@ class TaskQueue(Generic[K]):
     of any clock that only goes forward, and runs what `start` returns.
 
     A host that is free takes the task of whose input it has the largest share, if the policy
-    agrees; tasks of which no free host has anything go in the order in which they came. With
-    `in_order` all do: then tasks choose hosts and hosts never tasks, so that where more tasks are
-    ready than slots are free the data decide little.
+    agrees; tasks of which no free host has anything go in the order in which they came, those first
+    that have least to do with what other hosts hold. With `in_order` all go in the order in which
+    they came: then tasks choose hosts and hosts never tasks, so that where more tasks are ready
+    than slots are free the data decide little.
 
     What a policy is told of waiting counts the tasks that were left to wait for the same host, and
     how long tasks take: as those that have ended, but for what moved; what has run for longer is
@@ -114,9 +115,9 @@ class TaskQueue(Generic[K]):
         """Forget a task that has not begun."""
         self._forget(key)
 
-    def start(self, now_s: float) -> list[Start[K]]:
+    def start(self, now_s: float, at_most: int | None = None) -> list[Start[K]]:
         """Return the tasks that begin now; those whose input lies on a host come first."""
-        begun = []
+        begun: list[Start[K]] = []
         most = max(self._slots.values(), default=0)
         left: Counter[str] = Counter()
         for key in self._candidates():
@@ -131,6 +132,8 @@ class TaskQueue(Generic[K]):
             self._free[host.name] -= waiting.slots
             self._running[key] = _run(waiting, host, now_s)
             begun.append(Start(key, host.name, waiting))
+            if len(begun) == at_most:
+                break
         if self._nearest is not None:
             self._nearest.put_back()
         return begun
@@ -146,8 +149,11 @@ class TaskQueue(Generic[K]):
             yield key
         if not self._free_hosts():
             return
-        rest = [(not task.bytes_by_host, key) for key, (task, _) in self._ready.items()]
-        for _, key in sorted(rest, key=lambda item: item[0]):
+        rest = [
+            (not task.bytes_by_host, task.affinity_bytes, key)
+            for key, (task, _) in self._ready.items()
+        ]
+        for _, _, key in sorted(rest, key=lambda item: item[:2]):
             if not self._free_hosts():
                 return
             if key not in seen:
