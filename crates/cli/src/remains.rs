@@ -15,34 +15,23 @@ use crate::write_back::{WrittenBack, write_back};
 /// How long writing back may take through a copy.
 const WRITE_BACK_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What the last look has found.
-#[derive(Debug, Default)]
-pub(crate) struct LastLook {
-    /// Copies that nobody used.
-    has_unused: bool,
-}
-
-impl LastLook {
-    /// Looks at the copies of a mount. It is over when the mount is gone, and of its copies none has been in use at two
-    /// looks and all that was written through them is in the store. `held` hears who uses them.
-    pub(crate) fn look(&mut self, mount: &MountEntry, held: impl Fn(&Survey)) -> Look {
-        let had_unused = std::mem::take(&mut self.has_unused);
-        if mounts::table().iter().any(|other| other.id == mount.id) {
-            return Look::Used;
-        }
-        let copies = holders::copies(mount);
-        if copies.is_empty() {
-            // The kernel is about to end it, or processes of other users keep copies.
-            return Look::Used;
-        }
-        let survey = holders::of_copies(mount, &copies);
-        if !survey.holders.is_empty() {
-            held(&survey);
-            return Look::Used;
-        }
-        self.has_unused = true;
-        if had_unused && is_written_back(&copies) { Look::Over } else { Look::Unused }
+/// Looks at the copies of a mount, after a look that has found `before`. It is over when the mount is gone, and of its copies
+/// none has been in use at two looks and all that was written through them is in the store. `held` hears who uses them.
+pub(crate) fn look(before: Look, mount: &MountEntry, held: impl Fn(&Survey)) -> Look {
+    if mounts::table().iter().any(|other| other.id == mount.id) {
+        return Look::Used;
     }
+    let copies = holders::copies(mount);
+    if copies.is_empty() {
+        // The kernel is about to end it, or processes of other users keep copies.
+        return Look::Used;
+    }
+    let survey = holders::of_copies(mount, &copies);
+    if !survey.holders.is_empty() {
+        held(&survey);
+        return Look::Used;
+    }
+    if before == Look::Unused && is_written_back(&copies) { Look::Over } else { Look::Unused }
 }
 
 /// Has the kernel write back what programs wrote through copies of one mount. Any copy leads to all of it. Where something

@@ -34,7 +34,7 @@ use crate::failpoint;
 use crate::holders::{Survey, is_held_elsewhere};
 use crate::mounts::{self, MountEntry};
 use crate::output;
-use crate::remains::LastLook;
+use crate::remains;
 
 /// The node's own defaults, for settings that nobody gave.
 pub(crate) struct Defaults {
@@ -402,8 +402,9 @@ impl Mounted {
 
     /// Waits until somebody has unmounted it and nobody uses a copy of it. `held` hears who does.
     pub(crate) fn wait(&self, held: impl Fn(&Survey)) -> Outcome {
-        let mut last_look = LastLook::default();
-        let look = || self.entry.as_ref().map_or(Look::Used, |entry| last_look.look(entry, &held));
+        let look = |before| {
+            self.entry.as_ref().map_or(Look::Used, |entry| remains::look(before, entry, &held))
+        };
         self.mount.wait(look).map_err(|e| failure(&e))
     }
 

@@ -31,11 +31,8 @@ pub(crate) fn write_back(path: &Path, device: &str, timeout: Duration) -> Writte
     command.arg(VERB).arg(path).arg(device);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let Ok(mut child) = command.spawn() else { return WrittenBack::Failed };
-    let code = match process::bounded(timeout, move || child.wait()) {
-        Some(Ok(status)) => status.code(),
-        Some(Err(_)) | None => None,
-    };
-    match code {
+    let ended = process::bounded(timeout, move || child.wait());
+    match ended.and_then(Result::ok).and_then(|status| status.code()) {
         Some(code) if code == Exit::Ok as i32 => WrittenBack::Done,
         Some(code) if code == Exit::NotRunning as i32 => WrittenBack::Unreachable,
         _ => WrittenBack::Failed,
@@ -44,10 +41,9 @@ pub(crate) fn write_back(path: &Path, device: &str, timeout: Duration) -> Writte
 
 /// What that process does.
 pub(crate) fn run(path: &Path, device: &str) -> Outcome<Exit> {
-    let not_there = || Failure::not_running(format!("{}: not on {device}", path.display()));
     let failed = |error: &std::io::Error| Failure::io(path.display().to_string(), error);
     if !mounts::is_on(path, device) {
-        return Err(not_there());
+        return Err(Failure::not_running(format!("{}: not on {device}", path.display())));
     }
     let dir = std::fs::File::open(path).map_err(|error| failed(&error))?;
     rustix::fs::syncfs(&dir).map_err(|error| failed(&error.into()))?;

@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         read_only: false,
     };
     let mount = Mount::start(&node, &options)?;
-    mount.wait(|| Look::Used)?;
+    mount.wait(|_| Look::Used)?;
     node.close()?;
     Ok(())
 }

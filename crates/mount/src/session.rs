@@ -87,7 +87,7 @@ impl Life {
         }
     }
 
-    fn wait(&self, mut look: impl FnMut() -> Look) -> Result<()> {
+    fn wait(&self, mut look: impl FnMut(Look) -> Look) -> Result<()> {
         let mut stage = self.stage.lock();
         let mut found = Look::Used;
         loop {
@@ -102,7 +102,7 @@ impl Life {
                 continue;
             }
             drop(stage);
-            found = look();
+            found = look(found);
             stage = self.stage.lock();
         }
     }
@@ -177,11 +177,12 @@ impl Mount {
     }
 
     /// Waits until somebody has unmounted it and the last request is answered, or until `look` says that it is over. That
-    /// is asked now and then, more often after [`unmount`](Self::unmount) and when nothing seems to use it.
+    /// is asked now and then, with what it has found before, more often after [`unmount`](Self::unmount) and when nothing seems
+    /// to use it.
     ///
     /// # Errors
     /// What ended the event loops, if it was no unmount.
-    pub fn wait(&self, look: impl FnMut() -> Look) -> Result<()> {
+    pub fn wait(&self, look: impl FnMut(Look) -> Look) -> Result<()> {
         self.life.wait(look)
     }
 
