@@ -29,6 +29,8 @@ pub use survival::{Survival, has_replicas, replication_of, servers_per_host};
 const PAUSE: Duration = Duration::from_millis(25);
 /// Introductions are lost when a server is slow; then they are repeated.
 const REPEAT_MEET: Duration = Duration::from_secs(1);
+/// How long a Cluster may take to become whole before every step is looked at again.
+const REPEAT_ALL: Duration = Duration::from_secs(10);
 
 /// A server that takes part, with a connection to it.
 struct Seat {
@@ -45,12 +47,26 @@ struct Seat {
 /// When it is not whole within `timeout`; the message names the servers that are missing.
 pub fn form(deployment: &Deployment, access: &Access, timeout: Duration) -> Result<()> {
     let deadline = Instant::now() + timeout;
+    loop {
+        match form_once(deployment, access, deadline) {
+            // What a server was told may be forgotten again while it is slow.
+            Err(Error::Engine(why)) if Instant::now() < deadline => {
+                tracing::warn!("form the Cluster of the metadata servers again: {why}");
+                std::thread::sleep(PAUSE);
+            }
+            formed => return formed,
+        }
+    }
+}
+
+fn form_once(deployment: &Deployment, access: &Access, deadline: Instant) -> Result<()> {
     let mut seats = connect_all(deployment, access, deadline)?;
     set_first_epochs(&mut seats);
     introduce(&mut seats, deadline)?;
     assign_slots(&mut seats, shards_of(deployment))?;
     attach_replicas(deployment, &mut seats, deadline)?;
-    wait_until_whole(&mut seats, replication_of(deployment), deadline)
+    let soon = deadline.min(Instant::now() + REPEAT_ALL);
+    wait_until_whole(&mut seats, replication_of(deployment), soon)
 }
 
 /// Waits for the Cluster of a store that was founded before: until every slot has a primary, and every primary a
@@ -343,48 +359,51 @@ pub(crate) fn follow(connection: &mut Connection, primary: &ServerId) -> Result<
 fn wait_until_whole(seats: &mut [Seat], replication: Replication, deadline: Instant) -> Result<()> {
     let count = seats.len();
     loop {
-        let mut lacking = BTreeSet::new();
-        let mut trouble = None;
-        for (i, seat) in seats.iter_mut().enumerate() {
+        let mut troubles = Vec::new();
+        for seat in &mut *seats {
             // A replica that takes over the content of its primary answers nothing else meanwhile.
-            match is_whole(&mut seat.connection, count, replication) {
-                Ok(true) => {}
-                Ok(false) => drop(lacking.insert(i)),
-                Err(error) => {
-                    lacking.insert(i);
-                    trouble = Some(error);
-                }
-            }
+            let lack = lack_of(&mut seat.connection, count, replication);
+            let lack = lack.unwrap_or_else(|error| Some(error.to_string()));
+            troubles.extend(
+                lack.map(|lack| format!("{} at {}: {lack}", seat.name, seat.connection.address())),
+            );
         }
-        if lacking.is_empty() {
+        if troubles.is_empty() {
             return Ok(());
         }
         if Instant::now() >= deadline {
-            if let Some(error) = trouble {
-                return Err(error);
-            }
-            return Err(missing(
-                "the metadata servers do not form a whole Cluster; not ready",
-                seats,
-                &lacking,
-            ));
+            let what = "the metadata servers do not form a whole Cluster";
+            return Err(Error::Engine(format!("{what}; {}", troubles.join("; "))));
         }
         std::thread::sleep(PAUSE);
     }
 }
 
-/// Whether a server takes the Cluster for whole, knows what every other one is, and its replication
-/// link is up.
-fn is_whole(connection: &mut Connection, servers: usize, replication: Replication) -> Result<bool> {
+/// What a server still lacks to take the Cluster for whole, know what every other one is, and have its replication link
+/// up; none when it lacks nothing.
+fn lack_of(
+    connection: &mut Connection,
+    servers: usize,
+    replication: Replication,
+) -> Result<Option<String>> {
     let cluster = connection.fields(&["CLUSTER", "INFO"])?;
-    let is_ok = cluster.get("cluster_state") == Some("ok")
-        && cluster.number("cluster_slots_ok") == Some(u64::from(SLOTS))
-        && cluster.number("cluster_known_nodes").is_some_and(|n| n >= servers as u64);
-    let is_idle = |p: &Peer| !p.has_slots() && matches!(p.role, Role::Primary(_));
-    if !is_ok || Topology::ask(connection)?.peers().iter().any(is_idle) {
-        return Ok(false);
+    let state = cluster.get("cluster_state").unwrap_or("unknown");
+    let slots_ok = cluster.number("cluster_slots_ok").unwrap_or_default();
+    let known = cluster.number("cluster_known_nodes").unwrap_or_default();
+    if state != "ok" || slots_ok != u64::from(SLOTS) || known < servers as u64 {
+        return Ok(Some(format!(
+            "it takes the Cluster for {state}, {slots_ok} of {SLOTS} slots for served, and knows {known} of {servers} servers"
+        )));
     }
-    is_linked(connection, replication)
+    let is_idle = |p: &&Peer| !p.has_slots() && matches!(p.role, Role::Primary(_));
+    if let Some(idle) = Topology::ask(connection)?.peers().iter().find(is_idle) {
+        return Ok(Some(format!(
+            "it takes the server at {} for a primary without slots ({:?})",
+            idle.address, idle.health
+        )));
+    }
+    let is_linked = is_linked(connection, replication)?;
+    Ok((!is_linked).then(|| "its replication link is not up".to_owned()))
 }
 
 /// Whether a server follows its primary, or is followed by a replica.

@@ -217,7 +217,9 @@ fn a_partition_that_moves_loses_nothing_and_is_never_half_there() {
     if !servers::are_there() {
         return;
     }
-    let servers = Servers::start(CLUSTER);
+    // A primary whose disk stalls must not be deposed: only a primary gives its slots away.
+    let more = &["--appendfsync no", "--cluster-node-timeout 60000"];
+    let servers = Servers::start(Settings { more, ..CLUSTER });
     let options = servers.options();
     let load = Load::start(&options);
     wait_for("some load", || load.acknowledged() > 3000);

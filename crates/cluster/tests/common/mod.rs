@@ -23,6 +23,9 @@ use intarsia_types::{Durability, NodeId};
 /// Long enough for a busy machine; what is waited for comes much earlier.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Lines of a server's log that a failed test shows.
+const LOGGED: usize = 25;
+
 /// The server program; a test that must not be skipped fails without it.
 pub(crate) fn program() -> Option<&'static Program> {
     static PROGRAM: OnceLock<Result<Program, String>> = OnceLock::new();
@@ -162,6 +165,16 @@ impl Fleet {
         servers
     }
 
+    /// The last lines of what each server has logged.
+    fn print_logs(&self) {
+        for path in server_logs(self.dir.path()) {
+            let log = std::fs::read_to_string(&path).unwrap_or_default();
+            let lines: Vec<&str> = log.lines().collect();
+            let last = lines.len().saturating_sub(LOGGED);
+            eprintln!("{}:\n{}", path.display(), lines[last..].join("\n"));
+        }
+    }
+
     pub(crate) fn stop_all(&self) {
         for member in &self.deployment.members {
             servers::stop_all(&self.host_dir(&member.name)).unwrap();
@@ -171,6 +184,9 @@ impl Fleet {
 
 impl Drop for Fleet {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.print_logs();
+        }
         // Its input closes, and it ends what runs.
         drop(self.reaper.stdin.take());
         self.reaper.wait().unwrap();
@@ -199,6 +215,18 @@ pub(crate) fn watch(
         },
     };
     Supervisor::start(watch, begin, PATIENCE).unwrap()
+}
+
+/// The logs of the servers of all hosts.
+fn server_logs(dir: &Path) -> Vec<PathBuf> {
+    let below = |dir: PathBuf| {
+        std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path())
+    };
+    let mut logs: Vec<PathBuf> = below(dir.to_owned()).flat_map(below).collect();
+    logs.iter_mut().for_each(|server| server.push("server.log"));
+    logs.retain(|log| log.is_file());
+    logs.sort();
+    logs
 }
 
 /// Two numbers for `127.a.b.*`, so that tests at the same time do not meet; the ports can then be

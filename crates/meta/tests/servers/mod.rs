@@ -230,16 +230,20 @@ impl Server {
 
     /// Asks the server; `None` when it does not answer.
     pub(crate) fn try_ask(&self, words: &[&str]) -> Option<Value> {
+        self.answer(words).ok()
+    }
+
+    fn answer(&self, words: &[&str]) -> redis::RedisResult<Value> {
         let client = redis::Client::open(self.url()).unwrap();
-        let mut connection = client.get_connection_with_timeout(Duration::from_secs(1)).ok()?;
-        connection.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let mut connection = client.get_connection_with_timeout(Duration::from_secs(1))?;
+        connection.set_read_timeout(Some(Duration::from_secs(5)))?;
         let mut command = cmd(words[0]);
         words[1..].iter().for_each(|word| {
             command.arg(word);
         });
-        match command.query(&mut connection) {
-            Ok(Value::ServerError(_)) | Err(_) => None,
-            Ok(value) => Some(value),
+        match command.query(&mut connection)? {
+            Value::ServerError(error) => Err(error.into()),
+            value => Ok(value),
         }
     }
 
@@ -252,7 +256,7 @@ impl Server {
     }
 
     pub(crate) fn ask(&self, words: &[&str]) -> Value {
-        self.try_ask(words).unwrap_or_else(|| panic!("server {}: {words:?} failed", self.port))
+        self.answer(words).unwrap_or_else(|e| panic!("server {}: {words:?} failed: {e}", self.port))
     }
 
     pub(crate) fn text(&self, words: &[&str]) -> String {
