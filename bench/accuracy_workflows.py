@@ -31,6 +31,7 @@ CHAIN, SIDE = 8, 8
 #: How `intarsia run` deals tasks, and what a prediction is told.
 SCHEDULES = {
     "beside": ("--schedule local --patience 0 --hints none", "location"),
+    "local": ("--schedule local --hints none", "local"),
     "blind": ("--schedule workqueue --hints none", "workqueue"),
 }
 

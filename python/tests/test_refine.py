@@ -234,7 +234,7 @@ def test_an_advice_chooses_hosts_hints_and_scheduler() -> None:
     said: list[str] = []
     chosen = follow(advised, Choices(**vars(given)), said.append)
     assert chosen.hosts == ("a", "b", "c")
-    assert (chosen.schedule, chosen.hints) == ("local", "own")
+    assert (chosen.schedule, chosen.patience_s, chosen.hints) == ("local", 0.0, "own")
     assert chosen.up_options == ("--advice", "a.json")
     assert any("first 2 hosts only" in one for one in said)
     assert stripes_for(advised, graph(), 2)["out"] == {"place": "stripe:2", "chunk": "1048576"}
@@ -245,6 +245,11 @@ def test_an_advice_chooses_hosts_hints_and_scheduler() -> None:
     chosen = follow(advised, Choices(**vars(given)), said.append)
     assert (chosen.schedule, chosen.hints) == ("wow", "none")
     assert sum("is given" in one for one in said) == 2
+    for scheduler in ("local", "wow", "workqueue"):
+        advised = Advised(Path("a.json"), advice(scheduler=scheduler))
+        given = parser().parse_args(["w.json", "--hosts", "a,b,c"])
+        chosen = follow(advised, Choices(**vars(given)), said.append)
+        assert (chosen.schedule, chosen.patience_s) == (scheduler, None)
     given = parser().parse_args(["w.json", "--hosts", "a,b"])
     with pytest.raises(GraphError, match="is for 3 hosts, not 2"):
         follow(advised, Choices(**vars(given)), said.append)

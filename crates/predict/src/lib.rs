@@ -13,6 +13,7 @@
 
 mod advice;
 mod json;
+mod schedule;
 
 pub mod configuration;
 pub mod model;

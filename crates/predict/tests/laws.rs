@@ -45,7 +45,7 @@ proptest! {
         fan_in in 1_usize..4,
         shape in (1_u32..5, 1_u32..5, any::<bool>(), any::<bool>()),
         placement in prop::sample::select(vec![Placement::Local, Placement::RoundRobin, Placement::Collocate]),
-        scheduler in prop::sample::select(vec![Scheduler::Workqueue, Scheduler::Location, Scheduler::Wow]),
+        scheduler in prop::sample::select(vec![Scheduler::Workqueue, Scheduler::Location, Scheduler::Local, Scheduler::Wow]),
         chunk in prop::sample::select(vec![65_536_u64, 1 << 20, 100_000]),
         copies in 1_u32..4,
         cache in prop::sample::select(vec![0_u64, 4_000_000, 1 << 40]),

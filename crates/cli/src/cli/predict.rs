@@ -55,7 +55,7 @@ pub(crate) struct Predict {
     /// Copies of each file, the first one included
     #[arg(long, value_name = "N")]
     pub(crate) copies: Option<u32>,
-    /// Who runs a task that is ready: workqueue, location or wow
+    /// Who runs a task that is ready: workqueue, location, local or wow
     #[arg(long, value_name = "SCHEDULER")]
     pub(crate) scheduler: Option<Scheduler>,
     /// Frequency of the processors, one of the profile's, in MHz
@@ -103,7 +103,7 @@ pub(crate) struct Advise {
     /// Copies of each file [default: 1]
     #[arg(long, value_name = "N,...", value_delimiter = ',')]
     pub(crate) copies: Vec<u32>,
-    /// Who runs a task that is ready: workqueue, location, wow [default: the first two]
+    /// Who runs a task that is ready: workqueue, location, local, wow [default: workqueue,local]
     #[arg(long, value_name = "SCHEDULER,...", value_delimiter = ',')]
     pub(crate) scheduler: Vec<Scheduler>,
     /// Frequencies of the processors to try, in MHz; `all`: each of the profile [default: that for which it describes hosts]

@@ -90,7 +90,11 @@ pub enum Scheduler {
     Workqueue,
     /// The host that holds most of what the task reads; when it is busy, any idle one.
     Location,
-    /// The same, and what waiting tasks read is copied ahead of them to where they can soonest begin.
+    /// The host that costs the task least, as `intarsia run --schedule local`: waiting for a busy one is weighed against
+    /// moving what the task reads, and what later tasks read together with what it makes.
+    Local,
+    /// As `intarsia run --schedule wow`: waiting is weighed against moving what the task reads, and what waiting tasks read is
+    /// copied ahead of them to where they can soonest begin.
     Wow,
 }
 
@@ -120,8 +124,12 @@ impl WriteWaitsFor {
 
 impl Scheduler {
     /// The words for them.
-    pub const WORDS: [(&'static str, Self); 3] =
-        [("workqueue", Self::Workqueue), ("location", Self::Location), ("wow", Self::Wow)];
+    pub const WORDS: [(&'static str, Self); 4] = [
+        ("workqueue", Self::Workqueue),
+        ("location", Self::Location),
+        ("local", Self::Local),
+        ("wow", Self::Wow),
+    ];
 }
 
 /// The meaning of a word on the command line.
@@ -182,7 +190,7 @@ impl Configuration {
             copies: 1,
             copy_order: CopyOrder::Chain,
             write_waits_for: WriteWaitsFor::All,
-            scheduler: Scheduler::Location,
+            scheduler: Scheduler::Local,
             follows_hints: true,
             frequency_mhz: None,
             second_run_percent: None,

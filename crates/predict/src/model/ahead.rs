@@ -9,6 +9,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use intarsia_des::{Agenda, Time};
 
+use super::scheduler::Ready;
 use super::tasks::{Running, number};
 use super::{Event, World};
 use crate::configuration::Scheduler;
@@ -36,13 +37,14 @@ impl World<'_> {
     /// Begins copies for tasks that wait.
     pub(super) fn copy_ahead(&mut self, agenda: &mut Agenda<Event>) {
         let stores_run_tasks = self.roles.stores == self.roles.app;
+        let Ready::Cheapest(cheapest) = &self.ready else { return };
         if self.configuration.scheduler != Scheduler::Wow || !stores_run_tasks {
             return;
         }
         let under_way: Vec<TaskId> =
             self.ahead.runs.iter().map(|run| self.running[*run as usize].task).collect();
         let mut tasks: Vec<TaskId> =
-            self.ready.waiting(LOOKED_AT).into_iter().map(|task| task as usize).collect();
+            cheapest.waiting(LOOKED_AT).into_iter().map(|task| task as usize).collect();
         tasks.retain(|task| !under_way.contains(task));
         let mut hosts: Vec<(Time, u32)> = self
             .roles
@@ -77,19 +79,14 @@ impl World<'_> {
 
     /// How many bytes that a task reads are not on a host.
     fn lacks(&self, task: TaskId, host: u32) -> u64 {
-        let reads =
-            self.workload.tasks[task].operations.iter().filter_map(|operation| match operation {
-                Operation::Read(extent) if !self.is_copied_to(host, extent.file) => Some(extent),
-                _ => None,
-            });
-        let lacks = |extent: &crate::workload::Extent| {
-            let size = self.workload.files[extent.file].size_bytes;
-            let held = self.places.of(extent.file).map_or(0, |place| {
-                place.bytes_by_host(size).filter(|(other, _)| *other == host).map(|(_, b)| b).sum()
-            });
-            extent.size_bytes.saturating_sub(held)
-        };
-        reads.map(lacks).sum()
+        let (held, input_bytes) = self.located(task);
+        input_bytes.saturating_sub(held.of(host))
+    }
+
+    /// The hosts that take a copy of what a task reads.
+    pub(super) fn copied_to(&self, task: TaskId) -> impl Iterator<Item = u32> {
+        let copies = self.ahead.runs.iter().map(|run| &self.running[*run as usize]);
+        copies.filter(move |run| run.task == task).map(|run| run.host)
     }
 
     fn begin_copy(&mut self, task: TaskId, host: u32, agenda: &mut Agenda<Event>) {
@@ -98,6 +95,7 @@ impl World<'_> {
         self.running.push(Running { is_copy: true, ..Running::new(task, host, now, 1.0) });
         self.ahead.runs.insert(run);
         self.ahead.tasks.insert(task);
+        self.tell_anew(vec![task]);
         agenda.at(now, Event::Step(run));
     }
 
@@ -111,7 +109,8 @@ impl World<'_> {
                 self.ahead.held.insert((host, extent.file));
             }
         }
-        self.ready.is_near(number(task), host);
+        self.has_read(task, host);
+        self.tell_anew(vec![task]);
         self.deal(agenda);
     }
 
@@ -119,6 +118,7 @@ impl World<'_> {
     pub(super) fn copy_fails(&mut self, run: u32) {
         self.running[run as usize].is_over = true;
         self.ahead.runs.remove(&run);
+        self.tell_anew(vec![self.running[run as usize].task]);
     }
 
     /// A host has failed: what was on its way there is not, and copies there are not counted on.

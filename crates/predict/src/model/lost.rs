@@ -53,7 +53,7 @@ impl World<'_> {
             return self.copy_fails(run);
         }
         let task = self.running[run as usize].task;
-        self.stop(run);
+        self.stop(run, agenda.now());
         self.trouble.counts.lost_runs += 1;
         if !self.is_without_runs(run, agenda) {
             return;
@@ -62,7 +62,7 @@ impl World<'_> {
         if self.tasks[task].waits_for == 0 {
             ready.push(task);
         }
-        ready.into_iter().for_each(|task| self.is_ready(task));
+        self.are_ready(ready);
     }
 
     /// All tasks have ended: those whose results were lost run again.
@@ -81,7 +81,7 @@ impl World<'_> {
             if self.tasks[maker].waits_for == 0 {
                 ready.push(maker);
             }
-            ready.into_iter().for_each(|task| self.is_ready(task));
+            self.are_ready(ready);
         }
     }
 

@@ -97,12 +97,13 @@ impl World<'_> {
             alive.copied().filter(there).collect()
         };
         for run in &lost {
-            self.stop(*run);
+            self.stop(*run, agenda.now());
         }
         self.copies_fail(host);
         self.places.host_is(host, false);
         self.ready.close(host);
         self.files_fail(host, failures.loses_disks, agenda);
+        self.tell_all_anew(host);
         for run in lost {
             self.trouble.counts.lost_runs += 1;
             self.begin_again(run, agenda);
@@ -114,7 +115,7 @@ impl World<'_> {
     /// The task of a run that was lost is ready again, unless another run of it goes on.
     fn begin_again(&mut self, run: u32, agenda: &mut Agenda<Event>) {
         if self.is_without_runs(run, agenda) {
-            self.is_ready(self.running[run as usize].task);
+            self.are_ready(vec![self.running[run as usize].task]);
         }
     }
 
@@ -209,7 +210,7 @@ impl World<'_> {
             if state.is_over || self.tasks[task].runs.len() > 1 {
                 continue;
             }
-            match self.ready.take_besides(number(task), host) {
+            match self.ready.take_besides(number(task), host, agenda.now()) {
                 Some(other) => {
                     self.trouble.counts.second_runs += 1;
                     self.start(task, other, agenda);

@@ -1,7 +1,8 @@
 //! A workload runs on a store that does not exist, in virtual time.
 //!
 //! ```text
-//! tasks        who runs where, and what a task does next         scheduler: workqueue or location; engine: hands tasks over
+//! tasks        who runs where, and what a task does next         scheduler: any idle host, or the cheapest; located: what
+//!                                                               it is told of files; engine: hands tasks over
 //! operations   open, read, write, close: messages to services    places: what metadata servers decide, by `policy`
 //! services     manager, storage, client: first come, first served     cache: what hosts keep in memory
 //! network      queue out → latency → queue in, in frames; or streams that share links fairly
@@ -23,6 +24,7 @@ mod energy;
 mod engine;
 mod groups;
 mod inbound;
+mod located;
 mod lost;
 mod media;
 mod mishaps;
@@ -145,6 +147,8 @@ enum Event {
     Links,
     /// A host that takes a file had nothing to take.
     AskAgain(u32),
+    /// Tasks have waited for busy hosts.
+    Look,
     /// A run of a task has taken long.
     Suspect(u32),
     /// A host fails.
@@ -226,6 +230,8 @@ struct World<'a> {
     places: Places<'a>,
     services: Services,
     ready: Ready,
+    /// When tasks that wait are looked at next.
+    look: Option<Time>,
     engine: Engine,
     tasks: Vec<Progress>,
     running: Vec<Running>,
@@ -253,6 +259,10 @@ impl Model for World<'_> {
                 if self.running[run as usize].is_over => {}
             Event::Step(run) => self.step(run, agenda),
             Event::Begin(run) => self.begin_operation(run, agenda),
+            Event::Look => {
+                self.look = None;
+                self.deal(agenda);
+            }
             Event::Suspect(run) => self.suspect(run, agenda),
             Event::Fails(host) => self.host_fails(host, agenda),
             Event::Back(host) => self.host_is_back(host, agenda),
@@ -298,6 +308,7 @@ impl<'a> World<'a> {
             places,
             services: Services::new(profile, configuration, roles),
             ready: Ready::new(workload, profile, configuration, roles, seed)?,
+            look: None,
             engine: Engine::new(profile.engine.as_ref()),
             tasks: workload.tasks.iter().map(Progress::new).collect(),
             running: Vec::new(),

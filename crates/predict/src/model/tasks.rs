@@ -86,11 +86,8 @@ impl Running {
 impl<'a> World<'a> {
     /// Starts the tasks that wait for nobody.
     pub(super) fn begin(&mut self, agenda: &mut Agenda<Event>) {
-        for task in 0..self.tasks.len() {
-            if self.tasks[task].waits_for == 0 {
-                self.is_ready(task);
-            }
-        }
+        let ready = (0..self.tasks.len()).filter(|task| self.tasks[*task].waits_for == 0);
+        self.are_ready(ready.collect());
         self.begin_mishaps(agenda);
         self.deal(agenda);
     }
@@ -99,33 +96,15 @@ impl<'a> World<'a> {
         &self.workload.tasks[self.running[run as usize].task]
     }
 
-    pub(super) fn is_ready(&mut self, task: TaskId) {
-        let near = if self.ready.asks_for_location() { self.nearest(task) } else { None };
-        self.ready.add(number(task), near);
-    }
-
-    /// The host that holds most of what a task reads; the first of equals.
-    fn nearest(&self, task: TaskId) -> Option<u32> {
-        let mut held: Vec<(u32, u64)> = Vec::new();
-        for operation in &self.workload.tasks[task].operations {
-            let Operation::Read(extent) = operation else { continue };
-            let Some(place) = self.places.of(extent.file) else { continue };
-            for (host, bytes) in place.bytes_by_host(extent.size_bytes) {
-                match held.iter_mut().find(|(other, _)| *other == host) {
-                    Some((_, sum)) => *sum += bytes,
-                    None => held.push((host, bytes)),
-                }
-            }
-        }
-        let held =
-            held.into_iter().filter(|(host, bytes)| *bytes > 0 && self.roles.app.contains(host));
-        held.max_by_key(|(host, bytes)| (*bytes, std::cmp::Reverse(*host))).map(|(host, _)| host)
-    }
-
     /// Starts what can be started.
     pub(super) fn deal(&mut self, agenda: &mut Agenda<Event>) {
-        while let Some((task, host)) = self.ready.next() {
+        while let Some((task, host)) = self.ready.next(agenda.now()) {
             self.start(task as usize, host, agenda);
+        }
+        let look = self.ready.look_again(agenda.now());
+        if let Some(at) = look.filter(|at| self.look.is_none_or(|look| *at < look)) {
+            self.look = Some(at);
+            agenda.at(at, Event::Look);
         }
         self.deal_copies(agenda);
         self.copy_ahead(agenda);
@@ -142,6 +121,7 @@ impl<'a> World<'a> {
         let overhead = self.workload.tasks[task].overhead_seconds;
         let begins = self.engine.hands_over(now) + Span::from_secs_f64(overhead);
         agenda.after(begins, Event::Step(run));
+        self.has_begun(task, host);
         self.watch(run, agenda);
     }
 
@@ -234,7 +214,7 @@ impl<'a> World<'a> {
         (progress.is_ended, progress.host) = (true, host);
         (progress.started, progress.ended) = (started, now);
         for other in std::mem::take(&mut progress.runs) {
-            self.stop(other);
+            self.stop(other, now);
         }
         self.ended += 1;
         self.task_took(task, now.since(started), agenda);
@@ -243,14 +223,17 @@ impl<'a> World<'a> {
                 self.places.is_made(extent.file);
             }
         }
+        self.has_read(task, host);
         let again = self.tasks[task].waiters.take();
+        let mut ready = Vec::new();
         for child in again.as_ref().unwrap_or(&workload.tasks[task].children) {
             let progress = &mut self.tasks[*child];
             progress.waits_for -= 1;
             if progress.waits_for == 0 {
-                self.is_ready(*child);
+                ready.push(*child);
             }
         }
+        self.are_ready(ready);
         if self.ended == self.tasks.len() {
             self.remake_results(agenda);
         }
@@ -258,11 +241,11 @@ impl<'a> World<'a> {
     }
 
     /// A run goes on no more, and its slots are free.
-    pub(super) fn stop(&mut self, run: u32) {
+    pub(super) fn stop(&mut self, run: u32, now: Time) {
         let state = &mut self.running[run as usize];
         state.is_over = true;
         let (task, host) = (state.task, state.host);
-        self.ready.leave(number(task), host);
+        self.ready.leave(number(task), host, now);
     }
 }
 

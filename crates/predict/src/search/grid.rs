@@ -52,7 +52,7 @@ impl Grid {
             chunk_bytes: vec![256 << 10, 1 << 20, 4 << 20],
             stripe_widths: vec![4, profile.hosts],
             copies: vec![1],
-            schedulers: vec![Scheduler::Workqueue, Scheduler::Location],
+            schedulers: vec![Scheduler::Workqueue, Scheduler::Local],
             frequencies_mhz: vec![None],
         }
     }

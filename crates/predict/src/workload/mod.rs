@@ -104,6 +104,21 @@ impl Extent {
     }
 }
 
+impl Task {
+    /// The files that it reads, each once.
+    #[must_use]
+    pub fn inputs(&self) -> Vec<FileId> {
+        let reads = self.operations.iter().filter_map(|operation| match operation {
+            Operation::Read(extent) => Some(extent.file),
+            _ => None,
+        });
+        let mut files: Vec<FileId> = reads.collect();
+        files.sort_unstable();
+        files.dedup();
+        files
+    }
+}
+
 impl Workload {
     /// Reads a workload from the text of `file`, which is named in errors.
     ///

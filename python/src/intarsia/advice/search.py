@@ -35,7 +35,7 @@ class Space:
 
     hosts: tuple[int, ...]
     placements: tuple[str, ...] = ("local", "round-robin", "collocate")
-    schedulers: tuple[str, ...] = ("workqueue", "location")
+    schedulers: tuple[str, ...] = ("workqueue", "local")
     chunk_bytes: tuple[int, ...] = tuple(_KIB << power for power in range(6, 15))
     copies: tuple[int, ...] = (1,)
     storage_hosts: tuple[int | None, ...] | None = None

@@ -23,8 +23,13 @@ if TYPE_CHECKING:
 
 #: What was foretold and what happened, in the run directory.
 COMPARED = "predicted.json"
-#: The advice's words for schedulers, and ours.
-_SCHEDULES = {"location": "local", "workqueue": "workqueue"}
+#: The advice's words for schedulers, and ours: `--schedule` and `--patience`.
+_SCHEDULES: Mapping[str, tuple[str, float | None]] = {
+    "local": ("local", None),
+    "location": ("local", 0.0),
+    "workqueue": ("workqueue", None),
+    "wow": ("wow", None),
+}
 Say = Callable[[str], None]
 
 
@@ -117,15 +122,16 @@ def follow(advised: Advised, choices: Choices, say: Say) -> Choices:
     if hosts:
         applied.append(f"{one['hosts']} hosts")
         hosts = hosts[: one["hosts"]]
-    schedule = choices.schedule
-    if schedule is None:
-        schedule = _SCHEDULES.get(one["scheduler"])
-        if schedule is None:
-            left.append(f"scheduler {one['scheduler']}, which `intarsia run` does not have")
-        else:
-            applied.append(f"--schedule {schedule}")
+    schedule, patience_s = choices.schedule, choices.patience_s
+    if schedule is not None or patience_s is not None:
+        given = "--patience" if schedule is None else f"--schedule {schedule}"
+        left.append(f"scheduler {one['scheduler']}: {given} is given")
+    elif one["scheduler"] in _SCHEDULES:
+        schedule, patience_s = _SCHEDULES[one["scheduler"]]
+        patience = "" if patience_s is None else f" --patience {patience_s:g}"
+        applied.append(f"--schedule {schedule}{patience}")
     else:
-        left.append(f"scheduler {one['scheduler']}: --schedule {schedule} is given")
+        left.append(f"scheduler {one['scheduler']}, which `intarsia run` does not have")
     hints = choices.hints
     if hints is None:
         hints = "derived" if one["placement"] == "collocate" else "own"
@@ -152,6 +158,7 @@ def follow(advised: Advised, choices: Choices, say: Say) -> Choices:
         choices,
         hosts=hosts,
         schedule=schedule,
+        patience_s=patience_s,
         hints=hints,
         link_bytes_per_s=link,
         up_options=tuple(options),

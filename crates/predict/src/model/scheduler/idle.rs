@@ -1,19 +1,16 @@
-//! Who runs a task that is ready.
+//! Tasks for whatever host is idle.
 //!
 //! *Workqueue*: the task that waits longest goes to any idle host, drawn from a number of its own. *Location*: an idle host
 //! takes the first task of which it holds more than any other host; what is left goes as with the workqueue, because nobody
-//! waits for a busy host. *Wow*: the same, and what waiting tasks read is copied ahead of them (see `ahead`). A task with several slots blocks those behind it until a host has room for it.
+//! waits for a busy host. A task with several slots blocks those behind it until a host has room for it.
 
 use std::collections::VecDeque;
 
-use crate::Problem;
-use crate::configuration::{Configuration, Roles, Scheduler};
-use crate::profile::{Profile, mixed, one_of};
-use crate::workload::Workload;
+use crate::profile::{mixed, one_of};
 
 /// Tasks that are ready, and hosts that are idle.
 #[derive(Debug)]
-pub(super) struct Ready {
+pub(in crate::model) struct Idle {
     waiting: VecDeque<u32>,
     /// By host, the tasks that read most from it.
     nearby: Vec<VecDeque<u32>>,
@@ -23,49 +20,28 @@ pub(super) struct Ready {
     slots: Vec<u32>,
     /// Waits in a queue.
     is_waiting: Vec<bool>,
-    is_by_location: bool,
     seed: u64,
     /// Hosts at which something changed since tasks were dealt last.
     changed: Vec<u32>,
 }
 
-impl Ready {
-    pub(super) fn new(
-        workload: &Workload,
-        profile: &Profile,
-        configuration: &Configuration,
-        roles: &Roles,
-        seed: u64,
-    ) -> Result<Self, Problem> {
-        let idle: Vec<u32> = roles.app.clone().map(|host| profile.host(host).slots).collect();
-        let most = idle.iter().max().copied().unwrap_or(0);
-        if let Some(task) = workload.tasks.iter().find(|task| task.slots > most) {
-            let why = format!(
-                "task '{}' needs {} slots, and no host has more than {most}",
-                task.name, task.slots
-            );
-            return Err(Problem::new(why).with_help("raise 'slots' of the profile's hosts"));
-        }
-        Ok(Self {
+impl Idle {
+    /// Hosts with so many slots, and tasks that take so many each.
+    pub(super) fn new(idle: Vec<u32>, slots: Vec<u32>, seed: u64) -> Self {
+        Self {
             waiting: VecDeque::new(),
             nearby: vec![VecDeque::new(); idle.len()],
             closed: vec![0; idle.len()],
             idle,
-            slots: workload.tasks.iter().map(|task| task.slots).collect(),
-            is_waiting: vec![false; workload.tasks.len()],
-            is_by_location: configuration.scheduler != Scheduler::Workqueue,
+            is_waiting: vec![false; slots.len()],
+            slots,
             seed,
             changed: Vec::new(),
-        })
-    }
-
-    /// Whether it must be known where the files of a task lie.
-    pub(super) const fn asks_for_location(&self) -> bool {
-        self.is_by_location
+        }
     }
 
     /// A task is ready. `near` is the host that holds most of what it reads, if one does.
-    pub(super) fn add(&mut self, task: u32, near: Option<u32>) {
+    pub(in crate::model) fn add(&mut self, task: u32, near: Option<u32>) {
         self.waiting.push_back(task);
         self.is_waiting[task as usize] = true;
         if let Some(host) = near.filter(|host| (*host as usize) < self.nearby.len()) {
@@ -78,20 +54,6 @@ impl Ready {
     pub(super) fn leave(&mut self, task: u32, host: u32) {
         self.idle[host as usize] += self.slots[task as usize];
         self.changed.push(host);
-    }
-
-    /// Tasks that wait, the first ones.
-    pub(super) fn waiting(&self, most: usize) -> Vec<u32> {
-        let waits = |task: &&u32| self.is_waiting[**task as usize];
-        self.waiting.iter().filter(waits).take(most).copied().collect()
-    }
-
-    /// A task that waits had best run there.
-    pub(super) fn is_near(&mut self, task: u32, host: u32) {
-        if self.is_waiting[task as usize] {
-            self.nearby[host as usize].push_back(task);
-            self.changed.push(host);
-        }
     }
 
     /// A task that waits for a host must wait for others first; false if it does not wait here.
