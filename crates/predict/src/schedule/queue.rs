@@ -46,6 +46,14 @@ pub(crate) struct TaskQueue {
     look_s: Option<f64>,
 }
 
+/// A task that begins now on a host, and from where it moves what is not there, for how long.
+#[derive(Clone, Copy, Debug)]
+struct Begun {
+    task: u32,
+    host: u32,
+    moves: Option<(u32, f64)>,
+}
+
 /// A host that a task may go to: least cost first, then most free slots, then the first.
 type Choice = (f64, Reverse<u32>, u32);
 
@@ -134,7 +142,7 @@ impl TaskQueue {
     pub(crate) fn next(&mut self, now_s: f64) -> Option<(u32, u32)> {
         let begun = self.next_near(now_s);
         self.nearest.put_back();
-        let (task, host, moves) = begun?;
+        let Begun { task, host, moves } = begun?;
         if let Some((waiting, turn)) = self.waiting.remove(&task) {
             self.in_turn.remove(&rank(&waiting, turn, task));
             self.nearest.discard(task, &waiting);
@@ -188,8 +196,8 @@ impl TaskQueue {
         self.runs.insert((task, host), run);
     }
 
-    /// The same, with the host that it reads from and how long that takes.
-    fn next_near(&mut self, now_s: f64) -> Option<(u32, u32, Option<(u32, f64)>)> {
+    /// The same, without taking it out.
+    fn next_near(&mut self, now_s: f64) -> Option<Begun> {
         let free: Vec<u32> =
             (0..).zip(&self.free).filter(|(_, f)| **f > 0).map(|(h, _)| h).collect();
         if free.is_empty() {
@@ -209,12 +217,7 @@ impl TaskQueue {
     }
 
     /// Where a task begins now, if it does.
-    fn place(
-        &mut self,
-        task: u32,
-        now_s: f64,
-        left: &mut HashMap<u32, u32>,
-    ) -> Option<(u32, u32, Option<(u32, f64)>)> {
+    fn place(&mut self, task: u32, now_s: f64, left: &mut HashMap<u32, u32>) -> Option<Begun> {
         let (waiting, _) = self.waiting.get(&task)?;
         let source = waiting.nearest;
         let readers = source.and_then(|source| self.readers.get(&source)).copied().unwrap_or(0);
@@ -234,7 +237,8 @@ impl TaskQueue {
         }
         let remote = waiting.remote_bytes(host);
         let moves = source.filter(|source| *source != host && remote > 0);
-        Some((task, host, moves.map(|source| (source, as_float(remote) / rate))))
+        let moves = moves.map(|source| (source, as_float(remote) / rate));
+        Some(Begun { task, host, moves })
     }
 
     /// The hosts of least cost, of all and of those with room.
