@@ -397,6 +397,8 @@ def main() -> int:
         log.unlink()
     os.environ["INTARSIA_BIN"] = str(ROOT / "target/debug/intarsia")
     os.environ.update(ONE_THREAD)
+    # Beside all other tests a host takes its time to come up.
+    os.environ.setdefault("INTARSIA_WAIT", "60s")
     runner, started = Runner(), time.monotonic()
     results: list[Ended] = []
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
