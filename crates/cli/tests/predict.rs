@@ -111,7 +111,7 @@ fn flags_change_what_the_file_says_and_that_changes_the_default() {
     let expected = json!({
         "hosts": 3, "storage_hosts": null, "managers": 1, "managers_apart": true, "manager_copies": 1, "placement": "round-robin",
         "chunk_bytes": 262_144, "stripe_width": 4, "copies": 2, "copy_order": "chain", "write_waits_for": "all",
-        "scheduler": "location", "follows_hints": true, "frequency_mhz": null, "second_run_percent": null,
+        "scheduler": "local", "follows_hints": true, "frequency_mhz": null, "second_run_percent": null,
     });
     assert_eq!(configuration, &expected);
 }
@@ -138,10 +138,7 @@ fn advice_names_the_best_and_what_decides() {
     let at = |place: &Value| &points[usize::try_from(place.as_u64().unwrap()).unwrap()];
     let best = at(&advice["fastest"]);
     assert_ne!(best["configuration"]["placement"], "round-robin");
-    assert_eq!(
-        (&best["configuration"]["scheduler"], &best["runs"]),
-        (&"location".into(), &5.into())
-    );
+    assert_eq!((&best["configuration"]["scheduler"], &best["runs"]), (&"local".into(), &5.into()));
     assert_eq!(at(&advice["cheapest"])["configuration"]["hosts"], 1);
     assert!(advice["pareto"].as_array().unwrap().len() >= 2);
     let text = place.run(&arguments("advise", &["--top", "3", "--within", "1h"])).code(0);
