@@ -196,18 +196,6 @@ def test_lessons_count_before_what_the_graph_says_and_after_what_tasks_say() -> 
     assert hints_of(graph, Cluster(1), keep) == {"f2": {"place": "scatter:1MiB"}}
 
 
-def test_what_was_learned_brings_nothing_where_it_is_made_by_now() -> None:
-    tasks = [Task(f"make-{n}", "x", (), (f"f{n}",), stage="make") for n in range(3)]
-    tasks.append(Task("read", "x", ("f0", "f1", "f2"), ("sum",), stage="read"))
-    graph = graph_of("w", "w", tasks)
-    role = Role("make", "f*", ("read",))
-    learned = {role: Lesson(role, 3, 3, {"place": "collocate:{reader}", "cache": "keep"})}
-    found = hints_of(graph, Cluster(2), learned)
-    assert found["f0"] == {"place": "collocate:read", "cache": "keep"}
-    found = hints_of(graph, Cluster(2, by_affinity=True), learned)
-    assert found["f0"] == {"cache": "keep"}
-
-
 def run_of(directory: Path) -> tuple[Graph, History]:
     """A run of three tasks, of which one read the files that two others made on another host."""
     tasks = [

@@ -72,23 +72,13 @@ def hints_of(
             if lesson is None or cluster.hosts < 2:
                 hints = _derived(graph, file, cluster)
             else:
-                hints = _not_kept(graph, file, cluster, lesson)
+                hints = lesson.hints_for(graph.consumers.get(file, ()))
         producer = graph.producer.get(file)
         if producer is not None:
             hints = _joined(hints, graph.tasks[producer].hints)
         if hints:
             found[file] = hints
     return found
-
-
-def _not_kept(graph: Graph, file: str, cluster: Cluster, lesson: Lesson) -> dict[str, str]:
-    """Return what is learned for a file, but for bringing it where it is made by now."""
-    readers = graph.consumers.get(file, ())
-    hints = lesson.hints_for(readers)
-    is_kept = cluster.by_affinity and any(are_kept_together(graph, one) for one in readers)
-    if is_kept and hints.get("place", "").startswith("collocate:"):
-        del hints["place"]
-    return hints
 
 
 def role_in(graph: Graph, file: str) -> Role:
