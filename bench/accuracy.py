@@ -23,6 +23,7 @@ from pathlib import Path
 
 import accuracy_cells
 import accuracy_score
+import accuracy_workflows
 import command_line
 import kept
 import labs
@@ -126,7 +127,8 @@ def measure_cell(plan, cell, log, wanted, program, deadline):
                 accuracy_cells.hasten(system, plan, cell["link"])
                 is_faster = True
             before = kept.busy_s()
-            if step["role"] == "engine":
+            # What the engine takes for a task is learned from runs that are not scored, as `intarsia refine` does.
+            if step["role"] in ("engine", "training") and isinstance(made, accuracy_workflows.Instance):
                 told = made.ran(system)
                 log.keep(**named(step), seconds=told["makespan_s"], busy=kept.busy_share(before), cost=told["engine"])
                 continue
