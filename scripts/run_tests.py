@@ -399,6 +399,8 @@ def main() -> int:
     os.environ.update(ONE_THREAD)
     # Beside all other tests a host takes its time to come up.
     os.environ.setdefault("INTARSIA_WAIT", "60s")
+    # What was built reaches the disk first: else servers of tests wait for it, for seconds.
+    os.sync()
     runner, started = Runner(), time.monotonic()
     results: list[Ended] = []
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
