@@ -16,6 +16,7 @@ from intarsia.run.graph import Graph, Task, graph_of
 from intarsia.run.journal import Journal
 from intarsia.run.order import Order, Outcome, Result
 from intarsia.run.plan import plan_of
+from intarsia.run.progression import Progression, State
 from intarsia.run.settings import Settings
 from intarsia.schedule import Host, blind
 from intarsia.schedule import Task as Placed
@@ -300,3 +301,19 @@ def test_a_workflow_of_temporary_files_alone_leaves_its_results(seed: int, tmp_p
     assert Run(graph, tmp_path, HereCrew({"a": 2}, make_here)).history.is_well
     for file in graph.producer:
         assert (tmp_path / file).exists() == graph.is_result(file), file
+
+
+def test_a_task_that_fails_while_its_input_is_made_again_waits_for_it() -> None:
+    tasks = [Task("make", "x", (), ("f",))]
+    tasks += [Task(name, "x", ("f",), (f"{name}.out",)) for name in ("first", "second")]
+    progression = Progression(graph_of("w", "w", tasks), {"make", "first", "second"}, 2)
+    assert progression.release() == ["make"]
+    progression.start("make")
+    assert progression.done("make") == ["first", "second"]
+    for name in ("first", "second"):
+        progression.start(name)
+    assert progression.remake("first", ["make"]) == ["first", "make"]
+    assert progression.failed("second")
+    assert progression["second"] is State.WAITING
+    progression.start("make")
+    assert progression.done("make") == ["first", "second"]

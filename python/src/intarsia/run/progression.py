@@ -126,7 +126,10 @@ class Progression:
 
     def _again(self, name: str, may: bool) -> bool:
         assert self._states[name] in (State.RUNNING, State.READY)
-        self._states[name] = State.READY if may else State.FAILED
+        # Where an input is being made again, it would read what is not whole.
+        going = (State.WAITING, State.READY, State.RUNNING)
+        waits = any(self._states[parent] in going for parent in self._graph.parents[name])
+        self._states[name] = (State.WAITING if waits else State.READY) if may else State.FAILED
         if not may:
             self._block(name)
         return may
