@@ -277,12 +277,7 @@ fn up(cluster: &Cluster, more: &[&str]) -> (Option<i32>, String) {
     let mount = cluster.dir().join("mnt-{host}");
     let mut up = Command::new(intarsia());
     up.arg("up").arg(mount).args(["--lab", cluster.name(), "--dir"]);
-    up.arg(cluster.dir().join("{host}")).args(more);
-    if !more.contains(&"--wait") {
-        // Beside all other tests a host takes its time.
-        up.args(["--wait", "60s"]);
-    }
-    let output = up.output().unwrap();
+    let output = up.arg(cluster.dir().join("{host}")).args(more).output().unwrap();
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
