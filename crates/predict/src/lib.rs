@@ -22,3 +22,12 @@ pub mod search;
 pub mod workload;
 
 pub use intarsia_types::Problem;
+
+/// Bytes as a number to reckon with.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "exact up to 2^53 bytes, and to 104 days of nanoseconds"
+)]
+const fn as_float(number: u64) -> f64 {
+    number as f64
+}

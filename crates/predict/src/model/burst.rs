@@ -2,7 +2,7 @@
 
 use intarsia_des::{Span, Time};
 
-use super::as_float;
+use crate::as_float;
 use crate::profile::Access;
 
 /// What a device may let pass at once.

@@ -119,19 +119,15 @@ impl World<'_> {
 
     /// The host that holds most of what a task reads; the first of equals.
     fn nearest(&self, task: TaskId) -> Option<u32> {
-        let mut held: Vec<(u32, u64)> = Vec::new();
+        let mut held = ByHost::default();
         for operation in &self.workload.tasks[task].operations {
             let Operation::Read(extent) = operation else { continue };
             let Some(place) = self.places.of(extent.file) else { continue };
-            for (host, bytes) in place.bytes_by_host(extent.size_bytes) {
-                match held.iter_mut().find(|(other, _)| *other == host) {
-                    Some((_, sum)) => *sum += bytes,
-                    None => held.push((host, bytes)),
-                }
-            }
+            let bytes = place.bytes_by_host(extent.size_bytes);
+            bytes
+                .filter(|(host, bytes)| *bytes > 0 && self.roles.app.contains(host))
+                .for_each(|(host, bytes)| held.add(host, bytes));
         }
-        let held =
-            held.into_iter().filter(|(host, bytes)| *bytes > 0 && self.roles.app.contains(host));
-        held.max_by_key(|(host, bytes)| (*bytes, std::cmp::Reverse(*host))).map(|(host, _)| host)
+        held.most()
     }
 }

@@ -115,15 +115,6 @@ fn check_effort(workload: &Workload, configuration: &Configuration) -> Result<()
     Ok(())
 }
 
-/// Bytes as a number to reckon with.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "exact up to 2^53 bytes, and to 104 days of nanoseconds"
-)]
-const fn as_float(number: u64) -> f64 {
-    number as f64
-}
-
 /// What happens.
 #[derive(Clone, Copy, Debug)]
 enum Event {

@@ -8,8 +8,8 @@
 
 use intarsia_des::{Span, Time};
 
-use super::as_float;
 use super::inbound::{Inbound, Train};
+use crate::as_float;
 use crate::profile::Profile;
 
 const NANOS: f64 = 1e9;

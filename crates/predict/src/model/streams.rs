@@ -9,7 +9,8 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use intarsia_des::{Agenda, Alarm, FlowId, Fluid, LinkId, Span, Time};
 
-use super::{Event, as_float};
+use super::Event;
+use crate::as_float;
 use crate::profile::{Profile, Sharing};
 
 /// Sender, receiver, run of a task.

@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-use super::queue::as_float;
 use super::waiting::Waiting;
+use crate::as_float;
 
 /// The largest share first, as the bits of a number that is not negative; of equal ones most bytes, then who came first.
 type Entry = Reverse<(Reverse<u64>, Reverse<u64>, u64, u32)>;

@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::nearest::Nearest;
 use super::waiting::Waiting;
+use crate::as_float;
 
 /// A task that runs: since when, and how long it reads from the disk of `source`, if it does.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +53,15 @@ struct Begun {
     task: u32,
     host: u32,
     moves: Option<(u32, f64)>,
+}
+
+/// Tasks that were left to wait while one was looked for that begins.
+#[derive(Debug, Default)]
+struct Left {
+    /// By the host that has most of their input: the slots that they take.
+    slots: HashMap<u32, u32>,
+    /// When one of them may be better off elsewhere, though nothing happens until then.
+    look_s: Option<f64>,
 }
 
 /// A host that a task may go to: least cost first, then most free slots, then the first.
@@ -140,7 +150,7 @@ impl TaskQueue {
 
     /// The task that begins next, and where.
     pub(crate) fn next(&mut self, now_s: f64) -> Option<(u32, u32)> {
-        let begun = self.next_near(now_s);
+        let begun = self.choose(now_s);
         self.nearest.put_back();
         let Begun { task, host, moves } = begun?;
         if let Some((waiting, turn)) = self.waiting.remove(&task) {
@@ -196,28 +206,39 @@ impl TaskQueue {
         self.runs.insert((task, host), run);
     }
 
-    /// The same, without taking it out.
-    fn next_near(&mut self, now_s: f64) -> Option<Begun> {
+    /// What begins next, and still waits.
+    fn choose(&mut self, now_s: f64) -> Option<Begun> {
+        let mut left = Left::default();
+        let begun =
+            self.choose_near(now_s, &mut left).or_else(|| self.choose_any(now_s, &mut left));
+        self.look_s = left.look_s.filter(|_| begun.is_none());
+        begun
+    }
+
+    /// Among tasks of which a free host has something.
+    fn choose_near(&mut self, now_s: f64, left: &mut Left) -> Option<Begun> {
         let free: Vec<u32> =
             (0..).zip(&self.free).filter(|(_, f)| **f > 0).map(|(h, _)| h).collect();
-        if free.is_empty() {
-            self.look_s = None;
-            return None;
-        }
-        let mut left: HashMap<u32, u32> = HashMap::new();
-        self.look_s = None;
         while let Some(task) = self.nearest.take(free.iter().copied()) {
-            if let Some(begun) = self.place(task, now_s, &mut left) {
+            if let Some(begun) = self.place(task, now_s, left) {
                 return Some(begun);
             }
         }
+        None
+    }
+
+    /// Among the others.
+    fn choose_any(&self, now_s: f64, left: &mut Left) -> Option<Begun> {
+        if self.free.iter().all(|free| *free == 0) {
+            return None;
+        }
         let rest = self.in_turn.iter().map(|(.., task)| *task);
-        let rest: Vec<u32> = rest.filter(|task| !self.nearest.is_taken(*task)).collect();
-        rest.into_iter().find_map(|task| self.place(task, now_s, &mut left))
+        let mut rest = rest.filter(|task| !self.nearest.is_taken(*task));
+        rest.find_map(|task| self.place(task, now_s, left))
     }
 
     /// Where a task begins now, if it does.
-    fn place(&mut self, task: u32, now_s: f64, left: &mut HashMap<u32, u32>) -> Option<Begun> {
+    fn place(&self, task: u32, now_s: f64, left: &mut Left) -> Option<Begun> {
         let (waiting, _) = self.waiting.get(&task)?;
         let source = waiting.nearest;
         let readers = source.and_then(|source| self.readers.get(&source)).copied().unwrap_or(0);
@@ -229,10 +250,10 @@ impl TaskQueue {
                 let moves_s = as_float(waiting.far_bytes(host)) / rate;
                 self.outlasts_s(host, cost_s - moves_s, self.turns(host, left), now_s)
             });
+            left.look_s = left.look_s.into_iter().chain(look_s).reduce(f64::min);
             if let Some(source) = source {
-                *left.entry(source).or_default() += waiting.slots;
+                *left.slots.entry(source).or_default() += waiting.slots;
             }
-            self.look_s = self.look_s.into_iter().chain(look_s).reduce(f64::min);
             return None;
         }
         let remote = waiting.remote_bytes(host);
@@ -242,13 +263,7 @@ impl TaskQueue {
     }
 
     /// The hosts of least cost, of all and of those with room.
-    fn least_costs(
-        &self,
-        waiting: &Waiting,
-        rate: f64,
-        now_s: f64,
-        left: &HashMap<u32, u32>,
-    ) -> LeastCosts {
+    fn least_costs(&self, waiting: &Waiting, rate: f64, now_s: f64, left: &Left) -> LeastCosts {
         let has_room = |host: u32| self.free[host as usize] >= waiting.slots;
         let cost = |host: u32| -> Option<Choice> {
             self.slots.get(host as usize).filter(|slots| **slots >= waiting.slots)?;
@@ -274,9 +289,9 @@ impl TaskQueue {
     }
 
     /// How many tasks a slot were left to wait for a host.
-    fn turns(&self, host: u32, left: &HashMap<u32, u32>) -> f64 {
+    fn turns(&self, host: u32, left: &Left) -> f64 {
         let slots = self.slots[host as usize].max(1);
-        f64::from(left.get(&host).copied().unwrap_or(0)) / f64::from(slots)
+        f64::from(left.slots.get(&host).copied().unwrap_or(0)) / f64::from(slots)
     }
 
     /// When a host has been busy for so long that it is taken to be for longer than `wait_s`, with so many tasks a slot.
@@ -315,10 +330,4 @@ impl LeastCosts {
 /// What lies nowhere goes last, what has much to do with other hosts after what has little.
 fn rank(waiting: &Waiting, turn: u64, task: u32) -> (bool, u64, u64, u32) {
     (waiting.is_without_input(), waiting.affinity_bytes, turn, task)
-}
-
-/// Bytes as a number to reckon with.
-#[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 bytes")]
-pub(super) const fn as_float(bytes: u64) -> f64 {
-    bytes as f64
 }

@@ -45,7 +45,7 @@ impl ByHost {
     }
 
     /// The host with most; of equal ones the first.
-    fn most(&self) -> Option<u32> {
+    pub(crate) fn most(&self) -> Option<u32> {
         let most = self.0.iter().map(|(_, bytes)| *bytes).max()?;
         self.0.iter().find(|(_, bytes)| *bytes == most).map(|(host, _)| *host)
     }

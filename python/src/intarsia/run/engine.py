@@ -30,7 +30,7 @@ from intarsia.run.journal import Journal
 from intarsia.run.moment import Moment, View
 from intarsia.run.order import Outcome, Result
 from intarsia.run.patience import SETTLE_S
-from intarsia.run.progression import LOSSES, Progression, State
+from intarsia.run.progression import GOING, LOSSES, Progression, State
 from intarsia.run.results import lost_among
 from intarsia.run.settings import Sent, Settings
 from intarsia.run.tail import tail_of
@@ -94,9 +94,8 @@ class Engine:
         self._history.removed = tuple(self._temporary.removed)
         self._history.warnings += self._temporary.problems
         self._history.blocked = tuple(self._progression.named(State.BLOCKED))
-        going = (State.WAITING, State.READY, State.RUNNING)
         self._history.not_run = tuple(
-            name for state in going for name in self._progression.named(state)
+            name for state in GOING for name in self._progression.named(state)
         )
         self._history.stopped_by = self._problem
         return self._history

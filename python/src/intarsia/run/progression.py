@@ -24,6 +24,10 @@ class State(Enum):
     BLOCKED = "blocked"
 
 
+#: Of these a task may still be done.
+GOING = (State.WAITING, State.READY, State.RUNNING)
+
+
 class Progression:
     """The states of all tasks; every change of one is told to it."""
 
@@ -51,8 +55,7 @@ class Progression:
 
     def is_over(self) -> bool:
         """Whether nothing runs and nothing more can begin."""
-        going = (State.WAITING, State.READY, State.RUNNING)
-        return not any(one in going for one in self._states.values())
+        return not any(one in GOING for one in self._states.values())
 
     def release(self, names: Iterable[str] | None = None) -> list[str]:
         """Make those tasks ready whose parents are done; of all, or of some. Returns them."""
@@ -127,8 +130,7 @@ class Progression:
     def _again(self, name: str, may: bool) -> bool:
         assert self._states[name] in (State.RUNNING, State.READY)
         # Where an input is being made again, it would read what is not whole.
-        going = (State.WAITING, State.READY, State.RUNNING)
-        waits = any(self._states[parent] in going for parent in self._graph.parents[name])
+        waits = any(self._states[parent] in GOING for parent in self._graph.parents[name])
         self._states[name] = (State.WAITING if waits else State.READY) if may else State.FAILED
         if not may:
             self._block(name)
