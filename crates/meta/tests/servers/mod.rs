@@ -228,15 +228,15 @@ impl Server {
         let _ = std::fs::remove_file(self.dir.join("dump.rdb"));
     }
 
-    /// Asks the server; `None` when it does not answer.
+    /// Asks the server; `None` when it does not answer soon.
     pub(crate) fn try_ask(&self, words: &[&str]) -> Option<Value> {
-        self.answer(words).ok()
+        self.answer(words, Duration::from_secs(5)).ok()
     }
 
-    fn answer(&self, words: &[&str]) -> redis::RedisResult<Value> {
+    fn answer(&self, words: &[&str], patience: Duration) -> redis::RedisResult<Value> {
         let client = redis::Client::open(self.url()).unwrap();
         let mut connection = client.get_connection_with_timeout(Duration::from_secs(1))?;
-        connection.set_read_timeout(Some(Duration::from_secs(5)))?;
+        connection.set_read_timeout(Some(patience))?;
         let mut command = cmd(words[0]);
         words[1..].iter().for_each(|word| {
             command.arg(word);
@@ -251,12 +251,14 @@ impl Server {
     pub(crate) fn run(&self, command: &redis::Cmd) -> Value {
         let client = redis::Client::open(self.url()).unwrap();
         let mut connection = client.get_connection_with_timeout(Duration::from_secs(1)).unwrap();
-        connection.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        connection.set_read_timeout(Some(PATIENCE)).unwrap();
         command.query(&mut connection).unwrap_or_else(|e| panic!("server {}: {e}", self.port))
     }
 
+    /// Asks the server, which must answer: also where the disk has it wait before it writes its state.
     pub(crate) fn ask(&self, words: &[&str]) -> Value {
-        self.answer(words).unwrap_or_else(|e| panic!("server {}: {words:?} failed: {e}", self.port))
+        self.answer(words, PATIENCE)
+            .unwrap_or_else(|e| panic!("server {}: {words:?} failed: {e}", self.port))
     }
 
     pub(crate) fn text(&self, words: &[&str]) -> String {
