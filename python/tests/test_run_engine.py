@@ -4,14 +4,14 @@ import os
 import random
 import signal
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from intarsia.run.attempts import History
 from intarsia.run.engine import Engine
-from intarsia.run.events import Broken, HostJoined, HostLeft, StopAsked
+from intarsia.run.events import Broken, Event, HostJoined, HostLeft, StopAsked
 from intarsia.run.graph import Graph, Task, graph_of
 from intarsia.run.journal import Journal
 from intarsia.run.order import Order, Outcome, Result
@@ -317,3 +317,45 @@ def test_a_task_that_fails_while_its_input_is_made_again_waits_for_it() -> None:
     assert progression["second"] is State.WAITING
     progression.start("make")
     assert progression.done("make") == ["first", "second"]
+
+
+class Lingering(HereCrew):
+    """Two readers of a file run on until it is made again; one ends before that has ended."""
+
+    readers = ("early", "late")
+
+    def __init__(self, slots: dict[str, int], make: Callable[[Order, str], Outcome]) -> None:
+        super().__init__(slots, make)
+        self.lingering: dict[str, list[Event]] = {}
+
+    def begin(self, key: str, host: str, order: Order) -> None:
+        earlier, self._events = self._events, []
+        super().begin(key, host, order)
+        if order.task in self.readers and order.attempt == 1:
+            self.lingering[order.task], self._events = self._events, []
+        if order.task == "make" and order.attempt == 2:
+            early, late = (self.lingering[name] for name in self.readers)
+            self._events = [*early, *self._events, *late]
+        self._events = [*earlier, *self._events]
+
+
+@pytest.mark.parametrize("ending", [Result.DONE, Result.FAILED, Result.INCOMPLETE])
+def test_what_reads_a_file_while_it_is_made_again_runs_again(
+    ending: Result, tmp_path: Path
+) -> None:
+    tasks = [Task("make", "x", (), ("f",))]
+    tasks += [Task(name, "x", ("f",), (f"{name}.out",)) for name in ("loses", *Lingering.readers)]
+
+    def make(order: Order, host: str) -> Outcome:
+        if order.task == "loses" and order.attempt == 1:
+            return Outcome(Result.LOST_INPUT, "ended with 1", 1, 1.0, 2.0, lost=order.inputs)
+        is_first = order.task in Lingering.readers and order.attempt == 1
+        outcome = make_here(order, host)
+        return replace(outcome, result=ending) if is_first else outcome
+
+    crew = Lingering({"a": 3}, make)
+    run = Run(graph_of("w", "w", tasks), tmp_path, crew, remakes=True)
+    assert run.history.is_well, run.view.said
+    assert Counter(name for name, _ in crew.begun) == dict.fromkeys([t.name for t in tasks], 2)
+    ends = [one.outcome.result for one in run.history.attempts if one.task in crew.readers]
+    assert sorted(ends) == [Result.DONE] * 2 + [Result.DOUBTFUL] * 2

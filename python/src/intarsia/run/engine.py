@@ -28,7 +28,7 @@ from intarsia.run.events import (
 from intarsia.run.graph import Graph
 from intarsia.run.journal import Journal
 from intarsia.run.moment import Moment, View
-from intarsia.run.order import Outcome, Result
+from intarsia.run.order import COUNTED, Outcome, Result
 from intarsia.run.patience import SETTLE_S
 from intarsia.run.progression import GOING, LOSSES, Progression, State
 from intarsia.run.results import lost_among
@@ -340,6 +340,9 @@ class Engine:
         self._queue.finish(name, self._clock())
         if not outcome.began_s:
             outcome = replace(outcome, began_s=sent.sent_s, ended_s=self._clock())
+        if self._progression.is_doubtful(name) and outcome.result in COUNTED:
+            detail = "an input was made again while it ran"
+            outcome = replace(outcome, result=Result.DOUBTFUL, detail=detail)
         self._keep(sent, outcome)
         if outcome.result is Result.DONE:
             self._has_read(name, sent.host)
@@ -381,15 +384,14 @@ class Engine:
             files = self._by_path(self._graph.tasks[name].inputs)
             self._lose(name, [files[path] for path in outcome.lost], "cannot be read")
             return
-        is_lost = outcome.result is Result.WORKER_LOST
+        is_lost = outcome.result not in COUNTED
         is_recovering = not is_lost and self._is_recovering()
-        is_lost |= is_recovering
-        again = self._progression.lost(name) if is_lost else self._progression.failed(name)
-        said = (
-            outcome.detail
-            if outcome.result is Result.WORKER_LOST
-            else f"{outcome.detail}; see {sent.log}"
+        again = (
+            self._progression.lost(name)
+            if is_lost or is_recovering
+            else self._progression.failed(name)
         )
+        said = outcome.detail if is_lost else f"{outcome.detail}; see {sent.log}"
         if again:
             self._view.say(f"task {name} on {sent.host}: {said}; tried again")
             if is_recovering:

@@ -55,8 +55,14 @@ class Result(StrEnum):
     LOST_INPUT = "lost-input"
     #: Its worker went away.
     WORKER_LOST = "worker-lost"
+    #: An input was made again while it ran: it may have read what was not whole.
+    DOUBTFUL = "doubtful"
     #: It was ended because the run stops.
     STOPPED = "stopped"
+
+
+#: What an attempt says of its task; the others say something of its hosts and its inputs.
+COUNTED = (Result.DONE, Result.FAILED, Result.TIMEOUT, Result.INCOMPLETE)
 
 
 @dataclass(frozen=True, slots=True)

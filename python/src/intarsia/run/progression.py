@@ -41,6 +41,7 @@ class Progression:
         self._failures: Counter[str] = Counter()
         self._losses: Counter[str] = Counter()
         self.attempts: Counter[str] = Counter()
+        self._doubtful: set[str] = set()
 
     def __getitem__(self, name: str) -> State:
         return self._states[name]
@@ -72,8 +73,18 @@ class Progression:
         """A task begins; returns the number of the attempt, from 1."""
         assert self._states[name] is State.READY
         self._states[name] = State.RUNNING
+        self._doubtful.discard(name)
+        readers = self._graph.children[name]
+        self._doubtful |= {child for child in readers if self._states[child] is State.RUNNING}
         self.attempts[name] += 1
         return self.attempts[name]
+
+    def is_doubtful(self, name: str) -> bool:
+        """Whether an input of a task that runs was made again since it began.
+
+        It may have read what was not whole, whatever it says.
+        """
+        return name in self._doubtful
 
     def done(self, name: str) -> list[str]:
         """A task is done; returns those that may begin now."""
@@ -88,7 +99,7 @@ class Progression:
         return self._again(name, self._failures[name] <= (self._retries if own is None else own))
 
     def lost(self, name: str) -> bool:
-        """An attempt was lost with its worker; says whether the task is ready again."""
+        """An attempt was lost with its worker, or is doubtful; says whether the task runs again."""
         self._losses[name] += 1
         return self._again(name, self._losses[name] <= LOSSES)
 
