@@ -439,6 +439,29 @@ fn what_a_crash_left_unsettled_gets_its_copies_when_its_home_is_back_at_once() {
 }
 
 #[test]
+fn what_a_crash_left_unsettled_keeps_its_copies_until_there_are_new_ones() {
+    let deployment = Deployment::new();
+    let [a, b] = deployment.start_all(["a", "b"]);
+    two_copies_at_close(&a);
+    let ino = put(&a, "f", &pattern(MIB, 1));
+    // Whether the copy holds the same when a host comes back, only its content says.
+    a.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
+    a.write(ino, 5, b"not published", false, false).unwrap();
+    crash(a);
+    crash(b);
+    let a = deployment.start("a");
+    assert!(!a.wait_until_settled(Instant::now() + Duration::from_secs(4)), "there is nobody");
+    assert_eq!(nodes_of(&a, "/f"), ["a", "b"]);
+    crash(a);
+    let b = deployment.start("b");
+    assert!(content_of(&b, ino).unwrap() == pattern(MIB, 1));
+    let a = deployment.start("a");
+    a.meet_members().unwrap();
+    settled(&a);
+    assert_eq!(nodes_of(&b, "/f"), ["a", "b"]);
+}
+
+#[test]
 fn what_a_crash_left_unsettled_is_not_taken_for_what_its_copies_have_when_its_record_changed_later()
 {
     let deployment = Deployment::new();

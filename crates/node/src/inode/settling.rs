@@ -16,6 +16,7 @@ use intarsia_types::{CacheHint, Error, InodeId, Integrity, Layout, Result};
 use crate::background::queue::{Queue, Summing, Waiting};
 use crate::body::integrity::{checksum_extras, stored_sums, sum_file};
 use crate::body::{Bodies, LocalBody};
+use crate::inode::copied_files::Moment;
 use crate::inode::inline_total::InlineTotal;
 use crate::inode::live::{LiveState, LiveTable};
 use crate::inode::publication::Publisher;
@@ -275,7 +276,10 @@ impl Settler {
                 if !is_unwritten(local.ro.file()).map_err(|e| Error::io("ask for a lease", e))? {
                     return Ok(Settled::NotYet);
                 }
-                self.record_settled(inode, state, release)?
+                match self.record_settled(inode, state, release)? {
+                    Some(recorded) => recorded,
+                    None => return Ok(Settled::NotYet),
+                }
             }
         };
         self.metrics.settled.fetch_add(1, Ordering::Relaxed);
@@ -288,13 +292,13 @@ impl Settler {
         Ok(Settled::As(Box::new(settled)))
     }
 
-    /// `known` is what the record said a moment ago; what it says now.
+    /// `known` is what the record said a moment ago; what it says now. `None` if the content is withheld from now on.
     fn record_settled(
         &self,
         known: &Inode,
         state: &mut LiveState,
         release: &Release,
-    ) -> Result<Inode> {
+    ) -> Result<Option<Inode>> {
         let ino = known.ino;
         let Some(local) = state.local() else { return Err(Error::BadHandle) };
         let (stat, home, file) = (local.ro.stat()?, local.backing, Arc::clone(&local.ro));
@@ -308,14 +312,20 @@ impl Settler {
             (Some(sums), true) => extras.extend(checksum_extras(sums)),
             _ => self.queue.sum_later(ino, release.summing()),
         }
+        let is_found = state.mark.is_foreign() && state.copied.is_none();
+        let has_copies = known.layout.copies().len() > 1;
         let is_same = if state.copied.is_some() {
             state.is_copied(ino)?
-        } else if state.mark.is_foreign() && known.layout.copies().len() > 1 {
+        } else if is_found && has_copies {
             // The process that wrote it is gone. What it did to the record since may be newer than what it wrote.
             !was_written && self.is_as_recorded(known, &file)?
         } else {
             !was_written
         };
+        if is_found && has_copies && !is_same && self.keeps_copies(state, release) {
+            state.publishing.withhold();
+            return Ok(None);
+        }
         let is_news = state.publishing.is_withheld() || !is_same;
         let has_no_sums = state.sums.are_none();
         let mut dropped = Vec::new();
@@ -337,7 +347,14 @@ impl Settler {
         if lacked || inode.layout.copies().len() != self.placing.copies_wanted(&state.hints) {
             self.replicas.queue.add(ino, stat.size_bytes);
         }
-        Ok(inode)
+        Ok(Some(inode))
+    }
+
+    /// Whether the copies that a file had at a crash stay until there are new ones: its content may be theirs, and a safe
+    /// close have promised them. Not where another host waits for the right to write.
+    fn keeps_copies(&self, state: &LiveState, release: &Release) -> bool {
+        *release == Release::Settled
+            && [Moment::Close, Moment::Sync].iter().any(|m| state.awaits_copies(&self.placing, *m))
     }
 
     /// Whether a file holds the content of which the record has the sums.
