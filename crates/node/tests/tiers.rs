@@ -312,3 +312,22 @@ proptest! {
         node.close().unwrap();
     }
 }
+
+#[test]
+fn a_file_that_went_with_the_disks_of_its_writer_is_open_nowhere_and_can_be_removed() {
+    let deployment = Deployment::new();
+    let (a, b) = (deployment.start_sized("a", 64), deployment.start("b"));
+    a.meet_members().unwrap();
+    let ino = put(&a, "f", &pattern(MIB, 1));
+    a.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
+    a.write(ino, 0, b"more", false, false).unwrap();
+    crash(a);
+    std::fs::remove_dir_all(deployment.home.path().join("a/store/tier")).unwrap();
+    let a = deployment.start_sized("a", 64);
+    b.meet_members().unwrap();
+    assert!(a.wait_until_settled(Instant::now() + Duration::from_secs(30)));
+    assert!(a.lookup(InodeId::ROOT, b"f").is_ok() && b.lookup(InodeId::ROOT, b"f").is_ok());
+    assert_eq!(get(&b, "f").unwrap_err().errno(), 5);
+    b.unlink(InodeId::ROOT, b"f").unwrap();
+    a.close().unwrap();
+}

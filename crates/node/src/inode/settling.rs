@@ -246,7 +246,11 @@ impl Settler {
         release: &Release,
     ) -> Result<Settled> {
         let ino = inode.ino;
-        state.load_body(&self.bodies, inode)?;
+        let copies = inode.layout.copies();
+        if copies.is_empty() || copies.iter().any(|copy| self.tiers.has(copy.tier)) {
+            // Else there is nothing of it here to settle, and where it is may be lost: with the disks that this host had.
+            state.load_body(&self.bodies, inode)?;
+        }
         if state.mark.is_foreign() {
             // Nobody has opened it since this node started.
             state.hints = own_hints(&self.namespace, inode)?;
