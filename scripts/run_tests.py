@@ -237,11 +237,14 @@ def processor_seconds(process: subprocess.Popen[bytes]) -> float:
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:
-    """Ends a program and what it started: asked first, so that it can clean up."""
-    for sign in (signal.SIGTERM, signal.SIGKILL):
+    """Ends a program and what it started: asked first, so that it can clean up.
+
+    pytest cleans up only after SIGINT.
+    """
+    for sign, patience_s in ((signal.SIGINT, 30), (signal.SIGTERM, 10), (signal.SIGKILL, 10)):
         try:
             os.killpg(process.pid, sign)
-            process.wait(10)
+            process.wait(patience_s)
         except (ProcessLookupError, subprocess.TimeoutExpired):
             continue
         return

@@ -15,6 +15,9 @@ use intarsia_node::{
 use intarsia_sync::{Instant, thread};
 use intarsia_types::{Error, FileKind, HintKey, InodeId, NodeId, Result};
 
+use crate::look::Seen;
+use crate::promises::Promises;
+
 const CALLER: Caller = Caller { uid: 0, gid: 0 };
 const ENOENT: i32 = 2;
 const EEXIST: i32 = 17;
@@ -33,9 +36,15 @@ const LOOK: Duration = Duration::from_millis(100);
 pub(crate) struct Programs {
     are_called_off: AtomicBool,
     at_work: AtomicUsize,
+    promises: Arc<Promises>,
 }
 
 impl Programs {
+    /// Those whose closes promise something.
+    pub(crate) fn promised(promises: &Arc<Promises>) -> Self {
+        Self { promises: Arc::clone(promises), ..Self::default() }
+    }
+
     /// Whether all come to rest before the deadline; else they go on.
     pub(crate) fn call_off(&self, deadline: Instant) -> bool {
         self.are_called_off.store(true, Ordering::SeqCst);
@@ -91,6 +100,7 @@ pub(crate) struct OpenFile {
     offset_bytes: u64,
     is_written: bool,
     is_open: bool,
+    promises: Option<Arc<Promises>>,
 }
 
 impl OpenFile {
@@ -98,6 +108,9 @@ impl OpenFile {
         self.is_open = false;
         let flushed = self.node.flush(self.ino);
         self.node.release(self.ino, self.is_written);
+        if let Some(promises) = self.promises.as_ref().filter(|_| self.is_written) {
+            promises.close(self.ino, flushed.is_ok());
+        }
         flushed
     }
 }
@@ -169,6 +182,10 @@ impl Program {
         }
     }
 
+    fn promises(&self) -> Option<&Arc<Promises>> {
+        self.programs.as_ref().map(|programs| &programs.promises)
+    }
+
     /// The directory and the name in it.
     fn place<'n>(&self, path: &'n str) -> Result<(InodeId, &'n [u8])> {
         match path.split_once('/') {
@@ -209,7 +226,11 @@ impl Program {
 
     fn opened(&self, ino: InodeId, is_written: bool) -> OpenFile {
         let node = Arc::clone(&self.node);
-        OpenFile { node, ino, offset_bytes: 0, is_written, is_open: true }
+        let promises = self.promises().map(Arc::clone);
+        if let Some(promises) = promises.as_ref().filter(|_| is_written) {
+            promises.open(ino);
+        }
+        OpenFile { node, ino, offset_bytes: 0, is_written, is_open: true, promises }
     }
 
     /// Opens a file to write into what it has; makes it if there is none.
@@ -251,6 +272,9 @@ impl Program {
         is_written: bool,
     ) -> std::result::Result<OpenFile, Refusal> {
         let ino = self.find(path)?;
+        if let Some(promises) = self.promises().filter(|_| is_written) {
+            promises.cut(ino);
+        }
         of_inode(self.node.open_file(CALLER, ino, is_written, is_written, &no_kernel))?;
         Ok(self.opened(ino, is_written))
     }
@@ -270,15 +294,13 @@ impl Program {
     }
 
     /// Everything in a directory, with what is read of each file.
-    pub(crate) fn tree(&self, directory: &str) -> Result<Vec<(String, Result<Vec<u8>>)>> {
-        let names = self.names(directory)?;
-        Ok(names
-            .into_iter()
-            .map(|name| {
-                let content = self.content(&format!("{directory}/{name}"));
-                (name, content)
-            })
-            .collect())
+    pub(crate) fn tree(&self, directory: &str) -> Result<Vec<Seen>> {
+        let seen = |(name, ino)| {
+            let path = format!("{directory}/{name}");
+            let content = self.content(&path);
+            Seen { path, ino, content }
+        };
+        Ok(self.names(directory)?.into_iter().map(seen).collect())
     }
 
     /// Moves all files of a host elsewhere, and has it leave when it is taken down next.
@@ -328,7 +350,7 @@ impl Program {
         }
     }
 
-    fn names(&self, directory: &str) -> Result<Vec<String>> {
+    fn names(&self, directory: &str) -> Result<Vec<(String, InodeId)>> {
         let dir = self.find(directory)?;
         let (mut names, mut cookie) = (Vec::new(), 0);
         loop {
@@ -336,7 +358,7 @@ impl Program {
             let Some(last) = page.last() else { return Ok(names) };
             cookie = last.cookie;
             let visible = page.iter().filter(|e| e.name != b"." && e.name != b"..");
-            names.extend(visible.map(|e| String::from_utf8_lossy(&e.name).into_owned()));
+            names.extend(visible.map(|e| (String::from_utf8_lossy(&e.name).into_owned(), e.ino)));
         }
     }
 }
@@ -431,6 +453,6 @@ impl System for Program {
 
     fn list(&self, directory: &str) -> IoResult<Self::Listing> {
         let names = self.names(directory).map_err(|error| io(&error))?;
-        Ok(names.into_iter().map(Ok).collect::<Vec<_>>().into_iter())
+        Ok(names.into_iter().map(|(name, _)| Ok(name)).collect::<Vec<_>>().into_iter())
     }
 }

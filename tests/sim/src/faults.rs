@@ -41,9 +41,13 @@ pub(crate) enum Fault {
     Restart,
     /// A host's power fails, in a store in which what was acknowledged has copies.
     PowerLoss,
+    /// A host dies, its disks with it, and comes back without them, in such a store.
+    DiskLoss,
 }
 
-/// What can break anywhere. Power fails only where that is judged.
+/// What takes away what a host has. There what was acknowledged has copies, and all of them are made.
+const HEAVY: [Fault; 2] = [Fault::PowerLoss, Fault::DiskLoss];
+/// What can break anywhere.
 const ALL: [Fault; 12] = [
     Fault::CutBoth,
     Fault::CutOneWay,
@@ -75,6 +79,7 @@ impl Fault {
             Self::AnswerLost => "answer-lost",
             Self::Restart => "restart",
             Self::PowerLoss => "power-loss",
+            Self::DiskLoss => "disk-loss",
         }
     }
 }
@@ -82,6 +87,11 @@ impl Fault {
 /// Whether a host that lives may be slow by a fault of this name.
 pub(crate) fn makes_slow(name: &str) -> bool {
     [Fault::SlowLink, Fault::Freeze].iter().any(|fault| fault.name() == name)
+}
+
+/// Whether a fault of this name takes files away.
+pub(crate) fn loses_disks(name: &str) -> bool {
+    Fault::DiskLoss.name() == name
 }
 
 /// How many faults of each kind there were.
@@ -118,10 +128,9 @@ fn break_one_by_one(
         if Instant::now() >= end {
             return Ok(count);
         }
-        let is_powered = !cluster.deployment.is_safe || simulation.below(4) > 0;
-        let drawn = pick(&ALL);
-        let fault = if is_powered { drawn } else { Some(Fault::PowerLoss) };
-        let Some(fault) = fault.filter(|_| is_powered || has_all_copies(cluster)) else { continue };
+        let is_heavy = cluster.deployment.is_safe && simulation.below(3) == 0;
+        let drawn = if is_heavy { pick(&HEAVY) } else { pick(&ALL) };
+        let Some(fault) = drawn.filter(|_| !is_heavy || has_all_copies(cluster)) else { continue };
         *count.entry(fault.name()).or_default() += 1;
         // Most are short; some outlast what others wait for a host.
         let duration = match simulation.below(3) {
@@ -208,6 +217,20 @@ fn apply(
         }
         Fault::PowerLoss => {
             one.lose_power().map_err(|e| format!("the power of {from}: {e}"))?;
+            thread::sleep(duration);
+            cluster.start(&one)?;
+        }
+        Fault::DiskLoss => {
+            let died = |e| format!("{from} dies: {e}");
+            one.kill().map_err(died)?;
+            if simulation.below(2) == 0 {
+                // They fail when it has just come back.
+                cluster.start(&one)?;
+                thread::sleep(Duration::from_millis(1 + simulation.below(3000)));
+                one.kill().map_err(died)?;
+            }
+            one.lose_disks(simulation.below(2) == 0)
+                .map_err(|e| format!("disks of {from}: {e}"))?;
             thread::sleep(duration);
             cluster.start(&one)?;
         }

@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use crate::client::Programs;
 use crate::disks::Disks;
 use crate::metadata::{Metadata, Seat};
+use crate::promises::Promises;
 use crate::sameness;
 use crate::uses::Uses;
 
@@ -28,6 +29,8 @@ pub(crate) struct Deployment {
     pub(crate) replicas: u16,
     /// Whether each close waits for its copies.
     pub(crate) is_safe: bool,
+    /// What such closes have acknowledged.
+    pub(crate) promises: Arc<Promises>,
     /// Whether that, and how many copies there are to be, is said by hints of the directories that clients work in, and not by
     /// how the hosts are set up.
     pub(crate) has_hints: bool,
@@ -120,7 +123,8 @@ impl Host {
         let opening = group.spawn("start", move || Node::open(options));
         let opening = opening.map_err(|e| intarsia_types::Error::io("start a thread", e))?;
         let node = opening.join().map_err(|_| intarsia_types::Error::BadHandle)??;
-        *self.life.lock() = Some(Life { node, group, programs: Arc::default() });
+        let programs = Arc::new(Programs::promised(&self.deployment.promises));
+        *self.life.lock() = Some(Life { node, group, programs });
         Ok(())
     }
 
@@ -147,6 +151,20 @@ impl Host {
             files += self.deployment.disks.lose_power(&tier.dir)?;
         }
         tracing::info!(host = %self.name, files, "the power fails; so many files were not on the disk");
+        Ok(())
+    }
+
+    /// Takes the disks of its tiers from a host that is dead, or all that it has; they come back empty.
+    pub(crate) fn lose_disks(&self, takes_all: bool) -> std::io::Result<()> {
+        if takes_all {
+            std::fs::remove_dir_all(&self.dir)?;
+        } else {
+            for tier in self.deployment.uses.tiers(self.number, &self.dir) {
+                std::fs::remove_dir_all(&tier.dir)?;
+            }
+        }
+        self.deployment.disks.forget(&self.dir);
+        tracing::info!(host = %self.name, takes_all, "the disks are lost");
         Ok(())
     }
 

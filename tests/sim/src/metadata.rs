@@ -7,10 +7,10 @@ use std::time::Duration;
 use intarsia_meta::engines::MemoryEngine;
 use intarsia_meta::{
     CommitOutcome, Condition, EngineStats, Inode, Key, MetaEngine, Mutation, Namespace, OpId,
-    RootSpec, Value, allowance,
+    RootSpec, TierRecord, Value, allowance,
 };
 use intarsia_sync::{Instant, simulation, thread};
-use intarsia_types::{Error, InodeId, NodeId, PartitionId, Result, Timestamp};
+use intarsia_types::{Error, InodeId, NodeId, PartitionId, Result, TierId, Timestamp};
 use parking_lot::Mutex;
 
 /// How long an answer is waited for; as the engine over Redis does by default.
@@ -92,16 +92,22 @@ impl Metadata {
     }
 
     /// Files of which fewer copies than so many are known, with their records. Empty ones, as a call leaves whose answer was
-    /// lost, may lack them until all files are looked through: nothing of them can be lost.
+    /// lost, may lack them until all files are looked through: nothing of them can be lost. Copies on disks that are lost do
+    /// not count, and of what has no others nobody can make any.
     pub(crate) fn lacking(
         self: &Arc<Self>,
         replicas: u16,
     ) -> std::result::Result<BTreeMap<InodeId, Inode>, String> {
         let mut lacking = BTreeMap::new();
         let namespace = self.namespace()?;
+        let tiers = namespace.tiers().map_err(|e| e.to_string())?;
+        let is_gone = |tier: &TierRecord| tier.host.contains(".former");
+        let gone: BTreeSet<TierId> =
+            tiers.into_iter().filter(|(_, tier)| is_gone(tier)).map(|(id, _)| id).collect();
         let looked = namespace.each_inode(|inode| {
-            let copies = inode.layout.copies();
-            if !copies.is_empty() && inode.size_bytes > 0 && copies.len() < usize::from(replicas) {
+            let copies = inode.layout.copies().iter();
+            let there = copies.filter(|copy| !gone.contains(&copy.tier)).count();
+            if there > 0 && inode.size_bytes > 0 && there < usize::from(replicas) {
                 lacking.insert(inode.ino, inode);
             }
         });

@@ -18,7 +18,7 @@ use crate::faults;
 use crate::host::Deployment;
 use crate::metadata::Metadata;
 use crate::uses::Uses;
-use crate::{rest, sameness, writers};
+use crate::{look, rest, sameness, writers};
 
 /// How long clients may still be at something after everything was mended.
 const REST: Duration = Duration::from_secs(180);
@@ -129,6 +129,7 @@ fn worked(
         key,
         disks: disks.clone(),
         is_safe,
+        promises: std::sync::Arc::default(),
         replicas,
         has_hints: draw(choices.seed, 0xd1b5_4a32_d192_ed03, 2) == 0,
         inline_bytes: ByteCount::kib(inline),
@@ -161,10 +162,10 @@ fn worked(
     disks.mend();
     cluster.await_clients(load.end.max(Instant::now()) + REST)?;
     cluster.keep_all_hosts()?;
-    let left = look_everywhere(&cluster, &cluster::of_clients().collect::<Vec<_>>(), report);
+    let left = look::everywhere(&cluster, &cluster::of_clients().collect::<Vec<_>>(), report);
     let unrest = rest::await_rest(&cluster);
     // What waits for copies is shown by its home alone until it has some.
-    let written = look_everywhere(&cluster, &[writers::DIRECTORY.to_owned()], report);
+    let written = look::everywhere(&cluster, &[writers::DIRECTORY.to_owned()], report);
     if let Some(directory) = &choices.records {
         cluster.keep_records(directory).map_err(|e| format!("{}: {e}", directory.display()))?;
     }
@@ -177,59 +178,6 @@ fn worked(
     }
     report.violations.extend(records_disagree(&metadata)?);
     Ok(())
-}
-
-/// All hosts see the same, and all of it can be read.
-fn look_everywhere(
-    cluster: &Cluster,
-    directories: &[String],
-    report: &mut Report,
-) -> Result<(), String> {
-    let mut seen: BTreeMap<String, (String, Vec<u8>)> = BTreeMap::new();
-    for (number, host) in cluster.hosts.iter().enumerate() {
-        let mut names = 0;
-        for directory in directories {
-            let of = directory.clone();
-            let tree = cluster.on(host, "look", move |program| program.tree(&of))?;
-            let tree = tree.map_err(|e| format!("{} cannot list {directory}: {e}", host.name))?;
-            for (name, content) in tree {
-                names += 1;
-                let path = format!("{directory}/{name}");
-                let content = match content {
-                    Ok(content) => content,
-                    Err(error) => {
-                        let text = format!("{} cannot read {path}: {error}", host.name);
-                        report.violations.push(text);
-                        continue;
-                    }
-                };
-                if number == 0 {
-                    seen.insert(path, (host.name.0.clone(), content));
-                } else if let Some((_, known)) = seen.get(&path).filter(|(_, k)| *k != content) {
-                    let text = format!("{} sees another {path}", host.name);
-                    report.violations.push(text + &how_they_differ(&content, known));
-                } else if !seen.contains_key(&path) {
-                    report.violations.push(format!("{} alone sees {path}", host.name));
-                }
-            }
-        }
-        if names != seen.len() {
-            let text = format!("{} sees {names} names, the first host {}", host.name, seen.len());
-            report.violations.push(text);
-        }
-    }
-    Ok(())
-}
-
-fn how_they_differ(one: &[u8], other: &[u8]) -> String {
-    let at = one.iter().zip(other).position(|(a, b)| a != b);
-    let at = at.unwrap_or_else(|| one.len().min(other.len()));
-    let of = |content: &[u8]| {
-        let some: Vec<u8> = content.iter().skip(at).take(24).copied().collect();
-        format!("{:?}", String::from_utf8_lossy(&some))
-    };
-    let (len, other_len) = (one.len(), other.len());
-    format!(": {len} bytes, not {other_len}; at {at} {}, not {}", of(one), of(other))
 }
 
 fn judge_history(cluster: &Cluster, has_faults: bool, report: &mut Report) -> Result<(), String> {
