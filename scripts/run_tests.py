@@ -48,9 +48,11 @@ OVER_HOSTS = (
 )
 # What python/tests is made of, by the first word of its files; the rest is one program.
 SUBJECTS = ("characterise", "demo", "simulate", "trace")
-# Where the lane of metadata servers keeps what it writes: its tests kill processes, not machines,
-# and on the disk of a shared machine every sync of a server can wait for seconds.
+# Where lanes with metadata servers keep what they write: their tests kill processes, not machines,
+# and on the disk of a shared machine every sync of a server can wait for seconds, on all hosts of
+# a lab at once.
 MEMORY = Path("/dev/shm")
+IN_MEMORY = ("servers", "lab")
 MEMORY_BYTES = 4 << 30
 # Libraries of linear algebra take all processors for every small matrix, and wait for them busily.
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
@@ -378,13 +380,15 @@ def keep_times(results: list[Ended]) -> None:
 
 @contextmanager
 def servers_in_memory(programs: list[Program]) -> Iterator[None]:
-    """Gives the lane of metadata servers a directory in memory, where there is room for one."""
+    """Gives lanes with metadata servers a directory in memory, where there is room for one."""
     if not MEMORY.is_dir() or shutil.disk_usage(MEMORY).free < MEMORY_BYTES:
         yield
         return
-    with TemporaryDirectory(prefix="intarsia-tests-", dir=MEMORY) as directory:
+    # A short name, as that of a socket may have 108 bytes; tests run programs as other users too.
+    with TemporaryDirectory(prefix="t", dir=MEMORY) as directory:
+        Path(directory).chmod(0o1777)
         for program in programs:
-            if program.lane == "servers":
+            if program.lane in IN_MEMORY:
                 program.environment["TMPDIR"] = directory
         yield
 
