@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from intarsia.locate import Located, Locations
 from intarsia.run.events import Crew, Fetched
+from intarsia.run.kept import Kept
 from intarsia.schedule import Copy, TaskQueue, copies_ahead
 
 
@@ -31,7 +32,8 @@ class Ahead:
     def __init__(self, crew: Crew, budget: Budget) -> None:
         self._crew = crew
         self._budget = budget
-        self._kept: dict[str, set[str]] = defaultdict(set)
+        #: What hosts have read, for tasks or ahead of them.
+        self.kept = Kept()
         self._taking: dict[str, str] = {}
         # By task and host: bytes that the host holds or takes for it.
         self._meant_for: dict[tuple[str, str], int] = {}
@@ -47,7 +49,7 @@ class Ahead:
     def known(self, found: Locations, task: str) -> Locations:
         """Return where the input of a task lies, with copies made ahead, and what comes for it."""
         coming = {host for host, key in self._taking.items() if key == task}
-        return Locations(tuple(self._with_copies(file, coming) for file in found.files))
+        return self.kept.known(found, coming)
 
     def begin(self, queue: TaskQueue[str], inputs: dict[str, Locations], now_s: float) -> list[str]:
         """Have hosts read ahead for tasks that wait; `inputs` says where theirs lie.
@@ -74,15 +76,7 @@ class Ahead:
         """Take note of what a host has read."""
         self._taking.pop(event.host, None)
         if event.is_whole:
-            for path in event.paths:
-                self._kept[path].add(event.host)
-
-    def read(self, paths: Iterable[str], host: str) -> list[str]:
-        """Take note that a task has read files on a host, which keeps them; those that are news."""
-        news = [path for path in paths if host not in self._kept[path]]
-        for path in news:
-            self._kept[path].add(host)
-        return news
+            self.kept.read(event.paths, event.host)
 
     def started(self, task: str) -> None:
         """Take note that a task begins: what was copied for it has served its purpose."""
@@ -91,10 +85,7 @@ class Ahead:
 
     def forget(self, paths: Iterable[str], host: str | None = None) -> None:
         """Forget copies of files that are made again, or all that a host has."""
-        for path in paths:
-            self._kept.pop(path, None)
-        for hosts in self._kept.values():
-            hosts.discard(host or "")
+        self.kept.forget(paths, host)
         self._taking.pop(host or "", None)
         for key in [key for key in self._meant_for if key[1] == host]:
             del self._meant_for[key]
@@ -138,13 +129,6 @@ class Ahead:
             moved[file.hosts[0]] += file.size_bytes
         for name, size_bytes in moved.items():
             self._until_s[name] = now_s + size_bytes / rate
-
-    def _with_copies(self, file: Located, coming: set[str]) -> Located:
-        hosts = self._kept.get(file.path, set()) | coming
-        if not hosts or not file.bytes_by_host:
-            return file
-        held = dict(file.bytes_by_host) | dict.fromkeys(sorted(hosts), file.size_bytes)
-        return replace(file, bytes_by_host=held)
 
 
 def _sources(files: Iterable[Located]) -> set[str]:

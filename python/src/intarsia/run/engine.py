@@ -35,7 +35,8 @@ from intarsia.run.results import lost_among
 from intarsia.run.settings import Sent, Settings
 from intarsia.run.tail import tail_of
 from intarsia.run.temporary import Temporary, temporary_files
-from intarsia.schedule import Task, TaskQueue
+from intarsia.run.waiting import Waiting
+from intarsia.schedule import TaskQueue
 
 # How often to look again when nothing happens: a policy may let a task wait for so long.
 _TICK_S = 0.2
@@ -76,8 +77,8 @@ class Engine:
         self._gone: set[str] = set()
         self._held: dict[str, float] = {}
         self._ahead = Ahead(crew, settings.ahead)
-        self._affinity = Affinity(graph) if settings.by_affinity else None
-        self._inputs: dict[str, Locations] = {}
+        affinity = Affinity(graph) if settings.by_affinity else None
+        self._waiting = Waiting(graph, self._ahead.known, affinity)
         temporary = temporary_files(graph, settings.hints or {})
         self._temporary = Temporary(graph, temporary, settings.directory)
 
@@ -208,53 +209,39 @@ class Engine:
         if self._queue is None:
             return
         now_s = self._clock()
-        for name in names if self._affinity is None else self._affinity.in_turns(names):
+        for name in self._waiting.in_turns(names):
             if self._progression[name] is not State.READY:
                 self._queue.discard(name)
                 continue
-            if self._affinity is not None:
-                self._affinity.forget(name)
+            self._waiting.undone(name)
             found = locate(self._paths(self._graph.tasks[name].inputs))
-            self._inputs[name] = found
+            self._waiting.add(name, found)
             for file, one in zip(self._graph.tasks[name].inputs, found.files, strict=True):
                 if one.hosts:
                     self._history.lay_on[file] = one.hosts
             if not self._has_inputs(name, found):
                 continue
             self._ready_s.setdefault(name, now_s)
-            self._queue.add(name, self._placed(name), now_s)
+            self._queue.add(name, self._waiting.task(name), now_s)
 
-    def _placed(self, name: str) -> Task:
-        """Return a task with where its input lies, copies made ahead among it."""
-        known = self._ahead.known(self._inputs[name], name)
-        task = Task.reading(known, slots=self._graph.tasks[name].cores)
-        if self._affinity is None:
-            return task
-        return replace(task, affinity_by_host=self._affinity.of(name))
+    def _tell_queue(self, names: Iterable[str]) -> None:
+        """Have the queue know what has become of tasks that wait."""
+        if self._queue is not None:
+            for name in names:
+                self._queue.update(name, self._waiting.task(name))
 
     def _fetched(self, event: Fetched) -> None:
         """Have tasks know of copies that were made ahead."""
         self._ahead.ended(event)
         if self._queue is not None:
-            for name, _ in self._queue.waiting(self._clock()):
-                self._queue.update(name, self._placed(name))
+            self._tell_queue(name for name, _ in self._queue.waiting(self._clock()))
 
     def _has_read(self, name: str, host: str) -> None:
         """Have the tasks that wait for the same inputs know that a host has them by now."""
         inputs = self._graph.tasks[name].inputs
         by_path = dict(zip(self._paths(inputs), inputs, strict=True))
-        news = [by_path[path] for path in self._ahead.read(by_path, host)]
-        others = {other for file in news for other in self._graph.consumers[file]}
-        if self._queue is not None:
-            for other in sorted(others & self._inputs.keys()):
-                self._queue.update(other, self._placed(other))
-
-    def _has_begun(self, name: str, host: str) -> None:
-        """Have the tasks that wait know where what is read beside what they make will be."""
-        if self._affinity is None or self._queue is None:
-            return
-        for other in sorted(self._affinity.began(name, host) & self._inputs.keys()):
-            self._queue.update(other, self._placed(other))
+        news = [by_path[path] for path in self._ahead.kept.read(by_path, host)]
+        self._tell_queue(self._waiting.readers(news))
 
     def _has_inputs(self, name: str, found: Locations) -> bool:
         """Whether all inputs are there; if not, they are made again or the task has failed."""
@@ -318,15 +305,14 @@ class Engine:
             self._sent[key] = Sent(
                 name, number, start.host, self._ready_s.pop(name, now_s), now_s, start.task, log
             )
-            self._inputs.pop(name, None)
             self._ahead.started(name)
             order = self._settings.order(self._graph.tasks[name], number, log, self._gone)
             self._crew.begin(key, start.host, order)
             self._sent[key].handed_s = self._clock()
-            self._has_begun(name, start.host)
+            # And where what is read beside what the others make will be.
+            self._tell_queue(self._waiting.began(name, start.host))
             has_begun = True
-        for name in self._ahead.begin(self._queue, self._inputs, self._clock()):
-            self._queue.update(name, self._placed(name))
+        self._tell_queue(self._ahead.begin(self._queue, self._waiting.inputs, self._clock()))
         return has_begun
 
     def _paths(self, files: Iterable[str]) -> list[str]:
@@ -348,8 +334,7 @@ class Engine:
             self._has_read(name, sent.host)
             files = self._by_path(self._graph.tasks[name].outputs)
             made = {files[path]: stamp for path, stamp in outcome.outputs.items()}
-            if self._affinity is not None:
-                self._affinity.made(name, [stamp.size_bytes for stamp in made.values()])
+            self._waiting.done(name, [stamp.size_bytes for stamp in made.values()])
             self._journal.done(name, self._lineage[name], sent.host, replace(outcome, outputs=made))
             self._take(self._progression.done(name))
             self._temporary.done(name, self._is_done)
