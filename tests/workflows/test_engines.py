@@ -118,11 +118,12 @@ def test_dask_by_hand_and_what_is_no_store(hosts: Hosts, job: Path) -> None:
     assert list(found) == ["/x", "/y", "/z"]
 
 
+@pytest.mark.parametrize("options", [[], ["--intarsia-patience", "60"]], ids=["local", "delayed"])
 def test_snakemake_runs_every_job_where_its_input_lies_and_passes_hints_on(
-    hosts: Hosts, job: Path
+    options: list[str], hosts: Hosts, job: Path
 ) -> None:
     make_parts(hosts, job, 2)
-    run_example(hosts, job, "snakemake", "--intarsia-patience", "60")
+    run_example(hosts, job, "snakemake", *options)
     assert local_tasks(job) == 4
     assert os.getxattr(job / "parts/0.txt", "user.intarsia.pattern") == b"sequential"
 
@@ -132,6 +133,33 @@ def test_snakemake_with_a_policy_that_knows_no_data_does_not(hosts: Hosts, job: 
     make_parts(hosts, job, 2)
     run_example(hosts, job, "snakemake", "--intarsia-policy", "blind")
     assert local_tasks(job) < 4
+
+
+#: Tiles without input, of which two and two are read together.
+PAIRS = """
+rule all:
+    input: "pair-a", "pair-b"
+rule pair:
+    input: "tile-{pair}0", "tile-{pair}1"
+    output: "pair-{pair}"
+    shell: "cat {input} > {output}"
+rule tile:
+    output: "tile-{tile}"
+    shell: "head -c 2000000 /dev/urandom > {output}"
+"""
+
+
+@pytest.mark.parametrize("policy", ["local", "blind"])
+def test_snakemake_makes_on_one_host_what_is_read_together(
+    policy: str, hosts: Hosts, job: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "Snakefile").write_text(PAIRS)
+    options = ["--snakefile", str(tmp_path / "Snakefile"), "--intarsia-hosts", "n1,n2"]
+    options += ["--intarsia-cores", "2", "--intarsia-policy", policy]
+    run_example(hosts, job, "snakemake", *options)
+    tiles = [[host_of_file(job / f"tile-{pair}{n}") for n in (0, 1)] for pair in "ab"]
+    is_together = all(one == other for one, other in tiles)
+    assert is_together == (policy == "local"), tiles
 
 
 def test_snakemake_goes_on_without_a_host_that_is_lost(hosts: Hosts, job: Path) -> None:

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,8 +24,19 @@ from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
 from snakemake_interface_executor_plugins.settings import CommonSettings, ExecutorSettingsBase
 
 from intarsia.engines.shell import SSH, host_names, on_host
+from intarsia.engines.snakemake_graph import Jobs
 from intarsia.locate import host_of, locate
-from intarsia.schedule import PATIENCE_S, Policy, Start, Task, TaskQueue, blind, delayed
+from intarsia.schedule import (
+    PATIENCE_S,
+    Policy,
+    Start,
+    Task,
+    TaskQueue,
+    blind,
+    delayed,
+    least_cost,
+)
+from intarsia.units import payload_rate
 
 _LOGS = Path(".snakemake/intarsia")
 _POLL_S = 0.2
@@ -34,7 +45,7 @@ _ANSWER_S = 15
 _PATTERN = "user.intarsia.pattern"
 #: What the flags `access.*` of input files say, as hints of the store.
 HINTS = {"sequential": "sequential", "random": "random", "multi": "broadcast"}
-POLICIES = ("delayed", "blind")
+POLICIES = ("local", "delayed", "blind")
 
 
 # Snakemake reads the types of the fields, so that annotations of this file are no strings.
@@ -57,19 +68,28 @@ class ExecutorSettings(ExecutorSettingsBase):
         default=SSH,
         metadata={"help": "Command that runs its last word in a shell of {host}. Default: " + SSH},
     )
-    patience: float = field(
-        default=PATIENCE_S,
+    policy: str = field(
+        default="local",
         metadata={
-            "help": "Seconds that a job waits for the host that holds most of its input, before "
-            "it runs elsewhere."
+            "help": "local: where a job is done soonest, waiting for the host of its input against "
+            "moving it, and where what is read together with its output is made; delayed: to the "
+            "host that holds most of the input, within the patience; blind: to the host with most "
+            "free cores.",
+            "choices": POLICIES,
         },
     )
-    policy: str = field(
-        default="delayed",
+    link: str = field(
+        default="1gbit",
         metadata={
-            "help": "delayed: to the host that holds most of the input, within the patience; "
-            "blind: to the host with most free cores.",
-            "choices": POLICIES,
+            "help": "Rate of the hosts' links, by which waiting is weighed. Example: 200mbit"
+        },
+    )
+    patience: Optional[float] = field(  # noqa: UP045
+        default=None,
+        metadata={
+            "help": "Seconds that a job waits for the host that holds most of its input, before "
+            f"it runs elsewhere; with it the policy is delayed. Default: {PATIENCE_S:g}, where "
+            "that is the policy."
         },
     )
 
@@ -101,11 +121,14 @@ class Executor(RemoteExecutor):
         self._processes: dict[Any, subprocess.Popen[bytes]] = {}
         self._hosts: dict[Any, str] = {}
         self._gone: set[str] = set()
+        policy = _policy(settings)
+        self._placing = Jobs(self.dag, by_affinity=policy is least_cost)
         try:
             program = on_host(settings.shell, "host", "true", self._directory)[0]
             self._queue: TaskQueue[Any] = TaskQueue(
                 dict.fromkeys(host_names(settings.hosts or ""), settings.cores),
-                _policy(settings),
+                policy,
+                link_bytes_per_s=payload_rate(settings.link),
                 in_order=settings.policy == "blind",
             )
         except ValueError as error:
@@ -121,17 +144,24 @@ class Executor(RemoteExecutor):
     def run_job(self, job: Any) -> None:
         """Take a job that is ready; it begins when the policy has a host for it."""
         _pass_on_hints(job.input)
-        task = Task.reading(locate(job.input), slots=job.threads)
+        found = locate(job.input)
         with self._lock:
             self._jobs[job.jobid] = job
-            self._queue.add(job.jobid, task, time.monotonic())
+            self._queue.add(job.jobid, self._placing.add(job, found), time.monotonic())
         self.report_job_submission(SubmittedJobInfo(job))
         self._start()
 
     def _start(self) -> None:
         with self._lock:
-            for start in self._queue.start(time.monotonic()):
+            # One by one, as where a job runs counts for where others had best run.
+            while starts := self._queue.start(time.monotonic(), at_most=1):
+                (start,) = starts
                 self._begin(start)
+                self._tell_queue(self._placing.began(self._jobs[start.key], start.host))
+
+    def _tell_queue(self, news: Mapping[Any, Task]) -> None:
+        for jobid, task in news.items():
+            self._queue.update(jobid, task)
 
     def _begin(self, start: Start[Any]) -> None:
         job = self._jobs[start.key]
@@ -172,7 +202,7 @@ class Executor(RemoteExecutor):
                 if self._begin_elsewhere(info.job.jobid):
                     yield info
                     continue
-            self._finish(info.job.jobid)
+            self._finish(info.job.jobid, code)
             if code == 0:
                 self.report_job_success(info)
             else:
@@ -189,11 +219,14 @@ class Executor(RemoteExecutor):
             process = self._processes.get(jobid)
             return None if process is None else process.poll()
 
-    def _finish(self, jobid: Any) -> None:
+    def _finish(self, jobid: Any, code: int) -> None:
         """Give back the cores of a job that has ended."""
         with self._lock:
-            del self._processes[jobid], self._jobs[jobid]
+            del self._processes[jobid]
             self._queue.finish(jobid, time.monotonic())
+            job = self._jobs.pop(jobid)
+            if code == 0:
+                self._tell_queue(self._placing.done(job, self._hosts[jobid]))
 
     def _is_usable(self, host: str) -> bool:
         """Whether a host answers and sees the working directory; all jobs there would fail else."""
@@ -212,6 +245,7 @@ class Executor(RemoteExecutor):
             if host not in self._gone:
                 self._gone.add(host)
                 self._queue.remove_host(host)
+                self._placing.lost(host)
                 self.logger.warning(
                     f"{host} does not answer or does not see {self._directory}; nothing more "
                     "begins there, and its jobs begin elsewhere"
@@ -220,14 +254,14 @@ class Executor(RemoteExecutor):
     def _begin_elsewhere(self, jobid: Any) -> bool:
         """Have a job of a lost host wait for another one; says whether there is any."""
         job = self._jobs[jobid]
-        task = Task.reading(locate(job.input), slots=job.threads)
+        found = locate(job.input)
         now_s = time.monotonic()
         with self._lock:
             if not self._queue.hosts(now_s):
                 return False
             del self._processes[jobid]
             self._queue.finish(jobid, now_s)
-            self._queue.add(jobid, task, now_s)
+            self._queue.add(jobid, self._placing.add(job, found), now_s)
         return True
 
     def cancel_jobs(self, active_jobs: list[SubmittedJobInfo]) -> None:
@@ -241,7 +275,12 @@ class Executor(RemoteExecutor):
 
 
 def _policy(settings: ExecutorSettings) -> Policy:
-    return blind if settings.policy == "blind" else partial(delayed, patience_s=settings.patience)
+    if settings.policy == "blind":
+        return blind
+    if settings.policy == "local" and settings.patience is None:
+        return least_cost
+    patience_s = PATIENCE_S if settings.patience is None else settings.patience
+    return partial(delayed, patience_s=patience_s)
 
 
 def _pass_on_hints(files: Iterable[Any]) -> None:

@@ -1,0 +1,90 @@
+"""The jobs of a Snakemake workflow as a graph of tasks, and what a queue is told of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any
+
+from intarsia.locate import Locations
+from intarsia.run.affinity import Affinity
+from intarsia.run.graph import Graph, Task, graph_of
+from intarsia.run.kept import Kept
+from intarsia.run.waiting import Waiting
+from intarsia.schedule import Task as Placed
+
+
+class Jobs:
+    """The jobs that wait: where their input lies, and what is read beside their output.
+
+    Jobs that come to the workflow later, behind a checkpoint, are known once one of them waits.
+    """
+
+    def __init__(self, dag: Any, *, by_affinity: bool) -> None:
+        self._dag = dag
+        self._by_affinity = by_affinity
+        self._kept = Kept()
+        self._graph: Graph | None = None
+        self._waiting: Waiting | None = None
+
+    def add(self, job: Any, found: Locations) -> Placed:
+        """Take a job that waits, for the first time or again, whose input is `found`."""
+        waiting = self._known(job)
+        if waiting is None:
+            return Placed.reading(found, slots=job.threads)
+        name = _name_of(job)
+        waiting.undone(name)
+        waiting.add(name, found)
+        return waiting.task(name)
+
+    def began(self, job: Any, host: str) -> dict[Any, Placed]:
+        """A job begins on a host; returns what is known now of jobs that wait."""
+        waiting = self._known(job)
+        return {} if waiting is None else self._news(waiting.began(_name_of(job), host))
+
+    def done(self, job: Any, host: str) -> dict[Any, Placed]:
+        """A job is done, on a host that keeps what it has read; what is known now of others."""
+        waiting = self._known(job)
+        if waiting is None:
+            return {}
+        waiting.done(_name_of(job), list(_sizes(job.output)))
+        return self._news(waiting.readers(self._kept.read(map(str, job.input), host)))
+
+    def lost(self, host: str) -> None:
+        """A host is gone, and what it kept."""
+        self._kept.forget((), host)
+
+    def _news(self, names: Iterable[str]) -> dict[Any, Placed]:
+        waiting = self._waiting
+        return {} if waiting is None else {int(name): waiting.task(name) for name in names}
+
+    def _known(self, job: Any) -> Waiting | None:
+        """What knows a job; None for a group of jobs, which stands in no graph."""
+        if not job.is_group() and (self._graph is None or _name_of(job) not in self._graph.tasks):
+            self._graph = graph_of("Snakemake", "workflow", map(_task_of, self._dag.jobs))
+            affinity = Affinity(self._graph) if self._by_affinity else None
+            self._waiting = Waiting(self._graph, lambda found, _: self._kept.known(found), affinity)
+        return None if job.is_group() else self._waiting
+
+
+def _name_of(job: Any) -> str:
+    return str(job.jobid)
+
+
+def _task_of(job: Any) -> Task:
+    return Task(
+        _name_of(job),
+        "",
+        tuple(map(str, dict.fromkeys(job.input))),
+        tuple(map(str, job.output)),
+        stage=job.name,
+        cores=max(1, job.threads),
+    )
+
+
+def _sizes(files: Iterable[Any]) -> Iterable[int]:
+    for file in files:
+        # A directory, or what another job has taken away already.
+        with suppress(OSError):
+            yield os.stat(file).st_size  # noqa: PTH116 - there may be thousands
