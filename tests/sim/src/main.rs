@@ -95,12 +95,12 @@ fn failed(failure: &Failure) {
     std::process::exit(3);
 }
 
-/// One thread runs at a time: on another processor its turn would only come later.
-fn stay_on_one_processor(seed: u64) {
+/// One thread of a run has a turn at a time: on another processor it would only come later. What is begun stays there too.
+fn stay_on_one_processor(turn: u64) {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
     let Ok(allowed) = sched_getaffinity(None) else { return };
     let processors: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect();
-    let turn = usize::try_from(seed).unwrap_or(0);
+    let turn = usize::try_from(turn).unwrap_or(0);
     let Some(cpu) = processors.get(turn % processors.len().max(1)) else { return };
     let mut one = CpuSet::new();
     one.set(*cpu);
@@ -173,20 +173,26 @@ fn run_many(arguments: &Arguments) -> ExitCode {
     let Ok(program) = std::env::current_exe() else { return ExitCode::from(2) };
     let (next, total) = (AtomicU64::new(arguments.from), Mutex::new(Total::default()));
     let end = arguments.from + arguments.seeds;
-    let jobs =
-        arguments.jobs.or_else(|| std::thread::available_parallelism().ok().map(usize::from));
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let jobs = arguments.jobs.unwrap_or(processors);
+    let work = |job: u64| {
+        if jobs > 1 {
+            // Else two runs could be on one processor, and none on the other.
+            stay_on_one_processor(job);
+        }
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= end || (arguments.until_failure && has_failed(&total)) {
+                return;
+            }
+            let outcome = run_child(&program, seed, arguments);
+            note(&total, seed, &outcome, begun);
+        }
+    };
     std::thread::scope(|scope| {
-        for _ in 0..jobs.unwrap_or(1) {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= end || (arguments.until_failure && has_failed(&total)) {
-                        return;
-                    }
-                    let outcome = run_child(&program, seed, arguments);
-                    note(&total, seed, &outcome, begun);
-                }
-            });
+        for job in 0..jobs as u64 {
+            let work = &work;
+            scope.spawn(move || work(job));
         }
     });
     let total = Total { wall_s: begun.elapsed().as_secs_f64(), ..total.into_inner() };
