@@ -203,7 +203,9 @@ impl LiveState {
         let Loaded { body, size_bytes } = bodies.load(inode, &self.hints)?;
         self.overlay.size_bytes = size_bytes;
         // A home verifies what it sends, and the transfer has sums of its own. Of a copy there may be later sums.
-        self.sums.note_stored(inode.checksummed && !body.is_elsewhere());
+        // Those of a file that a crash left unsettled were recorded with what was published, and it may hold more by now.
+        let may_be_right = !body.is_elsewhere() && !self.mark.is_foreign();
+        self.sums.note_stored(inode.checksummed && may_be_right);
         self.accounted_512 = match body.as_local() {
             // The count at the start took it as it was, whatever the record says.
             Some(local) if self.mark.is_foreign() => local.ro.stat()?.blocks_512,
