@@ -113,6 +113,10 @@ fn report(report: &Report) {
     }
 }
 
+/// How long a node that has ended waits until whoever asked for that has its answer: without one it was dead, as far as
+/// `down` can tell. A busy machine may take seconds to wake the thread that sends it.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
+
 /// Why the node stops.
 enum End {
     /// The mount is gone.
@@ -161,7 +165,7 @@ fn serve(
     // Unless somebody has asked for another end.
     node.ending.begin(EndOrder::default());
     node.finish(settings);
-    server.drain(Duration::from_secs(2));
+    server.drain(ANSWERED_WITHIN);
     drop(server);
     // Whoever asked for that clears the place once the nodes of all hosts have ended.
     place.is_left.set(node.ending.order().keep_servers);
