@@ -209,9 +209,8 @@ fn what_is_written_to_a_strict_file_after_its_flush_can_be_read_after_a_crash() 
     let dir = tempfile::tempdir().unwrap();
     let node = Node::open(options(dir.path())).unwrap();
     node.set_xattr(InodeId::ROOT, b"user.intarsia.integrity", b"strict", SetMode::Either).unwrap();
-    let (attr, _) = node
-        .create_file(ROOT_CALLER, InodeId::ROOT, b"f", &regular(), true, &no_kernel)
-        .unwrap();
+    let (attr, _) =
+        node.create_file(ROOT_CALLER, InodeId::ROOT, b"f", &regular(), true, &no_kernel).unwrap();
     let write = |node: &Node, byte| node.write(attr.ino, 0, &[byte; 100_000], false, false);
     write(&node, 1).unwrap();
     node.flush(attr.ino).unwrap();
