@@ -385,7 +385,8 @@ def servers_in_memory(programs: list[Program]) -> Iterator[None]:
         yield
         return
     # A short name, as that of a socket may have 108 bytes; tests run programs as other users too.
-    with TemporaryDirectory(prefix="t", dir=MEMORY) as directory:
+    # A test that failed may have left a mount in it.
+    with TemporaryDirectory(prefix="t", dir=MEMORY, ignore_cleanup_errors=True) as directory:
         Path(directory).chmod(0o1777)
         for program in programs:
             if program.lane in IN_MEMORY:
