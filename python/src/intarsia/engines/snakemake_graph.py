@@ -9,7 +9,7 @@ from typing import Any
 
 from intarsia.locate import Locations
 from intarsia.run.affinity import Affinity
-from intarsia.run.graph import Graph, Task, graph_of
+from intarsia.run.graph import Graph, GraphError, Task, graph_of
 from intarsia.run.kept import Kept
 from intarsia.run.waiting import Waiting
 from intarsia.schedule import Task as Placed
@@ -26,6 +26,7 @@ class Jobs:
         self._by_affinity = by_affinity
         self._kept = Kept()
         self._graph: Graph | None = None
+        self._is_no_graph = False
         self._waiting: Waiting | None = None
 
     def add(self, job: Any, found: Locations) -> Placed:
@@ -60,12 +61,19 @@ class Jobs:
         return {} if waiting is None else {int(name): waiting.task(name) for name in names}
 
     def _known(self, job: Any) -> Waiting | None:
-        """What knows a job; None for a group of jobs, which stands in no graph."""
-        if not job.is_group() and (self._graph is None or _name_of(job) not in self._graph.tasks):
-            self._graph = graph_of("Snakemake", "workflow", map(_task_of, self._dag.jobs))
+        """What knows a job; None for a group of jobs, and where the jobs are no graph of files."""
+        if job.is_group() or self._is_no_graph:
+            return None
+        if self._graph is None or _name_of(job) not in self._graph.tasks:
+            try:
+                self._graph = graph_of("Snakemake", "workflow", map(_task_of, self._dag.jobs))
+            except GraphError:
+                # A file that is updated in place is made by several jobs, or by one that reads it.
+                self._is_no_graph = True
+                return None
             affinity = Affinity(self._graph) if self._by_affinity else None
             self._waiting = Waiting(self._graph, lambda found, _: self._kept.known(found), affinity)
-        return None if job.is_group() else self._waiting
+        return self._waiting
 
 
 def _name_of(job: Any) -> str:

@@ -59,5 +59,5 @@ class Waiting:
 
     def readers(self, files: Iterable[str]) -> list[str]:
         """Return the tasks that wait and read some of `files`, which a host has by now."""
-        others = {other for file in files for other in self._graph.consumers[file]}
+        others = {other for file in files for other in self._graph.consumers.get(file, ())}
         return sorted(others & self.inputs.keys())
