@@ -18,6 +18,8 @@ use intarsia_meta::{Bytes, CommitOutcome, Condition, MetaEngine, Mutation, OpId}
 use intarsia_types::{PartitionId, Result};
 use parking_lot::Mutex;
 
+use crate::servers::wait_for;
+
 const WRITERS: u64 = 8;
 /// Between two commits of one writer, so that all can be verified in bounded time.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -54,7 +56,15 @@ pub(crate) struct Load {
 impl Load {
     /// Starts writers, and a reader that is another client of the same store.
     pub(crate) fn start(options: &RedisOptions) -> Self {
-        let open = || Arc::new(RedisEngine::open(options).unwrap());
+        // Servers that were just made write down what they know of each other, and answer nothing while a slow disk syncs that.
+        let open = || {
+            let mut engine = None;
+            wait_for("a store that opens", || {
+                engine = RedisEngine::open(options).ok();
+                engine.is_some()
+            });
+            Arc::new(engine.unwrap())
+        };
         let (engine, other) = (open(), open());
         let seen = Arc::new(Seen::default());
         let mut threads = Vec::new();
