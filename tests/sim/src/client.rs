@@ -100,6 +100,7 @@ pub(crate) struct OpenFile {
     offset_bytes: u64,
     is_written: bool,
     is_open: bool,
+    /// Of what is written.
     promises: Option<Arc<Promises>>,
 }
 
@@ -108,7 +109,7 @@ impl OpenFile {
         self.is_open = false;
         let flushed = self.node.flush(self.ino);
         self.node.release(self.ino, self.is_written);
-        if let Some(promises) = self.promises.as_ref().filter(|_| self.is_written) {
+        if let Some(promises) = &self.promises {
             promises.close(self.ino, flushed.is_ok());
         }
         flushed
@@ -226,8 +227,8 @@ impl Program {
 
     fn opened(&self, ino: InodeId, is_written: bool) -> OpenFile {
         let node = Arc::clone(&self.node);
-        let promises = self.promises().map(Arc::clone);
-        if let Some(promises) = promises.as_ref().filter(|_| is_written) {
+        let promises = self.promises().filter(|_| is_written).map(Arc::clone);
+        if let Some(promises) = &promises {
             promises.open(ino);
         }
         OpenFile { node, ino, offset_bytes: 0, is_written, is_open: true, promises }

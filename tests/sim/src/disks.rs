@@ -126,7 +126,7 @@ impl Disks {
     /// The disks of the host whose files lie below `place` are gone.
     pub(crate) fn forget(&self, place: &Path) {
         let mut state = self.0.lock();
-        state.files.retain(|_, file| file.path.exists() || !file.path.starts_with(place));
+        state.files.retain(|_, file| !file.path.starts_with(place) || file.path.exists());
     }
 
     pub(crate) fn mend(&self) {

@@ -19,7 +19,7 @@ use crate::space::tiers::Tiers;
 pub(crate) enum Moment {
     /// A program closes the file.
     Close,
-    /// A program calls `fsync`.
+    /// A program calls `fsync`, which waits for copies wherever a close does.
     Sync,
 }
 
@@ -139,8 +139,7 @@ impl LiveFiles for CopiedFiles {
 
 impl CopiedFiles {
     fn begin(&self, ino: InodeId, state: &mut LiveState) -> Result<Option<Publication>> {
-        let is_awaited = |moment| state.awaits_copies(&self.placing, moment);
-        if !is_awaited(Moment::Sync) && !is_awaited(Moment::Close) {
+        if !state.awaits_copies(&self.placing, Moment::Sync) {
             // Another host has it by now, or it is gone.
             if !state.holds_lease() {
                 state.publishing.publish();

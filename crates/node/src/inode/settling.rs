@@ -309,26 +309,26 @@ impl Settler {
         self.tiers.get(home.tier)?.account(state.accounted_512, stat.blocks_512);
         state.accounted_512 = stat.blocks_512;
         let was_written = stat.ctime > state.seen_ctime;
+        let is_in_doubt = state.mark.is_foreign() && known.layout.copies().len() > 1;
+        let is_same = if state.copied.is_some() {
+            state.is_copied(ino)?
+        } else if is_in_doubt {
+            // The process that wrote it is gone. What it did to the record since may be newer than what it wrote.
+            let is_same = !was_written && self.is_as_recorded(known, &file)?;
+            if !is_same && self.keeps_copies(state, release) {
+                state.publishing.withhold();
+                return Ok(None);
+            }
+            is_same
+        } else {
+            !was_written
+        };
         let mut extras = state.lease_extras(self.members.is_shared());
         extras.push(release.extra());
         let is_strict = state.hints.integrity() == Integrity::Strict;
         match (state.sums.get(), is_strict) {
             (Some(sums), true) => extras.extend(checksum_extras(sums)),
             _ => self.queue.sum_later(ino, release.summing()),
-        }
-        let is_found = state.mark.is_foreign() && state.copied.is_none();
-        let has_copies = known.layout.copies().len() > 1;
-        let is_same = if state.copied.is_some() {
-            state.is_copied(ino)?
-        } else if is_found && has_copies {
-            // The process that wrote it is gone. What it did to the record since may be newer than what it wrote.
-            !was_written && self.is_as_recorded(known, &file)?
-        } else {
-            !was_written
-        };
-        if is_found && has_copies && !is_same && self.keeps_copies(state, release) {
-            state.publishing.withhold();
-            return Ok(None);
         }
         let is_news = state.publishing.is_withheld() || !is_same;
         let has_no_sums = state.sums.are_none();
@@ -357,8 +357,7 @@ impl Settler {
     /// Whether the copies that a file had at a crash stay until there are new ones: its content may be theirs, and a safe
     /// close have promised them. Not where another host waits for the right to write.
     fn keeps_copies(&self, state: &LiveState, release: &Release) -> bool {
-        *release == Release::Settled
-            && [Moment::Close, Moment::Sync].iter().any(|m| state.awaits_copies(&self.placing, *m))
+        *release == Release::Settled && state.awaits_copies(&self.placing, Moment::Sync)
     }
 
     /// Whether a file holds the content of which the record has the sums.

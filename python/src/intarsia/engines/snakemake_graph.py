@@ -42,23 +42,19 @@ class Jobs:
     def began(self, job: Any, host: str) -> dict[Any, Placed]:
         """A job begins on a host; returns what is known now of jobs that wait."""
         waiting = self._known(job)
-        return {} if waiting is None else self._news(waiting.began(_name_of(job), host))
+        return {} if waiting is None else _news(waiting, waiting.began(_name_of(job), host))
 
     def done(self, job: Any, host: str) -> dict[Any, Placed]:
         """A job is done, on a host that keeps what it has read; what is known now of others."""
         waiting = self._known(job)
         if waiting is None:
             return {}
-        waiting.done(_name_of(job), list(_sizes(job.output)))
-        return self._news(waiting.readers(self._kept.read(map(str, job.input), host)))
+        waiting.done(_name_of(job), _sizes(job.output))
+        return _news(waiting, waiting.readers(self._kept.read(map(str, job.input), host)))
 
     def lost(self, host: str) -> None:
         """A host is gone, and what it kept."""
         self._kept.forget((), host)
-
-    def _news(self, names: Iterable[str]) -> dict[Any, Placed]:
-        waiting = self._waiting
-        return {} if waiting is None else {int(name): waiting.task(name) for name in names}
 
     def _known(self, job: Any) -> Waiting | None:
         """What knows a job; None for a group of jobs, and where the jobs are no graph of files."""
@@ -78,6 +74,10 @@ class Jobs:
 
 def _name_of(job: Any) -> str:
     return str(job.jobid)
+
+
+def _news(waiting: Waiting, names: Iterable[str]) -> dict[Any, Placed]:
+    return {int(name): waiting.task(name) for name in names}
 
 
 def _task_of(job: Any) -> Task:
