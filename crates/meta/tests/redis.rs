@@ -27,7 +27,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
 use proxy::Proxy;
-use servers::{Servers, Settings, single};
+use servers::{Servers, Settings, single, wait_for};
 
 const P: PartitionId = PartitionId(0);
 
@@ -177,6 +177,27 @@ fn a_commit_whose_answer_is_lost_is_applied_once() {
     assert!(kept <= 2, "{kept} outcomes are kept");
     let expires_s: i64 = redis::cmd("TTL").arg(session).query(&mut connection).unwrap();
     assert!((500..=600).contains(&expires_s), "{expires_s}");
+}
+
+#[test]
+fn a_server_whose_answers_take_long_serves_again_after_an_outage() {
+    if !servers::are_there() {
+        return;
+    }
+    let servers = single();
+    let proxy = Proxy::before(servers.all[0].port);
+    let mut options = servers.options();
+    options.urls = vec![proxy.url()];
+    options.timeout = Duration::from_secs(3);
+    let engine = RedisEngine::open(&options).unwrap();
+    // Longer than an operation is tried for that comes late in an outage.
+    proxy.delay_answers(Duration::from_millis(300));
+    engine.get(P, b"Ik").unwrap();
+    servers.all[0].signal("STOP");
+    assert!(engine.get(P, b"Ik").is_err());
+    servers.all[0].signal("CONT");
+    // Operations keep coming, so that the outage is never forgotten.
+    wait_for("an answer", || engine.get(P, b"Ik").is_ok());
 }
 
 #[test]

@@ -1,12 +1,14 @@
-//! Stands between a client and a server and loses answers: what was asked is done, and nobody hears of it.
+//! Stands between a client and a server and loses answers: what was asked is done, and nobody hears of it. It can also
+//! make them late.
 
 #![allow(clippy::unwrap_used, reason = "test code")]
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 
 pub(crate) struct Proxy {
     port: u16,
@@ -17,6 +19,7 @@ pub(crate) struct Proxy {
 struct Counts {
     to_lose: AtomicU32,
     lost: AtomicU32,
+    late_ms: AtomicU64,
 }
 
 impl Proxy {
@@ -47,6 +50,11 @@ impl Proxy {
         self.counts.to_lose.fetch_add(1, Ordering::SeqCst);
     }
 
+    /// From now on answers take so much longer.
+    pub(crate) fn delay_answers(&self, by: Duration) {
+        self.counts.late_ms.store(by.as_millis().try_into().unwrap(), Ordering::SeqCst);
+    }
+
     /// Answers lost so far.
     pub(crate) fn lost(&self) -> u32 {
         self.counts.lost.load(Ordering::SeqCst)
@@ -55,6 +63,7 @@ impl Proxy {
 
 impl Counts {
     fn loses(&self) -> bool {
+        thread::sleep(Duration::from_millis(self.late_ms.load(Ordering::SeqCst)));
         let left = |count: u32| count.checked_sub(1);
         let loses = self.to_lose.fetch_update(Ordering::SeqCst, Ordering::SeqCst, left).is_ok();
         self.lost.fetch_add(u32::from(loses), Ordering::SeqCst);

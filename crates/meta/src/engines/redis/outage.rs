@@ -1,7 +1,8 @@
 //! Servers that do not serve, and since when.
 //!
 //! Who asks first waits out the whole time that an operation has, for a replica may take over meanwhile. Who asks after
-//! that time shall not wait as long again: many may stand in line behind each other.
+//! that time shall not wait as long again: many may stand in line behind each other. Now and then one of them is tried
+//! for longer, because a server that is far or busy, and has to be connected to anew, may need that to serve again.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,6 +14,10 @@ use super::failure::Address;
 
 /// How long an operation is tried at least.
 const TRIAL: Duration = Duration::from_millis(200);
+/// How long one of those is tried that come late in an outage: a connection is made, and a question answered.
+const LONG_TRIAL: Duration = Duration::from_secs(2);
+/// How long nobody is tried for so long: who waits for the one who was stays within the time of a system call.
+const BETWEEN_LONG_TRIALS: Duration = Duration::from_secs(5);
 /// An attempt, and asking every server for the map after it, take some seconds while none answers.
 const REMEMBERED: Duration = Duration::from_secs(10);
 
@@ -28,12 +33,24 @@ pub(super) enum Need {
 struct Outage {
     since: Instant,
     last: Instant,
+    /// When an operation that came late was tried for longer than others.
+    long_trial: Option<Instant>,
 }
 
 impl Outage {
     /// Nobody has tried for a while: what is true now has to be found out anew.
     fn is_forgotten(&self, now: Instant) -> bool {
         now.saturating_duration_since(self.last) > REMEMBERED
+    }
+
+    /// How long an operation is tried at least that begins now, when all operations had their time at `over`.
+    fn trial(&mut self, now: Instant, over: Instant) -> Duration {
+        let since = self.long_trial.map_or(over, |last| last.max(over));
+        if now.saturating_duration_since(since) < BETWEEN_LONG_TRIALS {
+            return TRIAL;
+        }
+        self.long_trial = Some(now);
+        LONG_TRIAL
     }
 }
 
@@ -64,16 +81,19 @@ impl Outages {
         if !self.is_any.load(Ordering::Relaxed) {
             return usual;
         }
-        let known = self.known.lock();
+        let mut known = self.known.lock();
         // A server that is cut off takes no writes first, and then answers no reads either. The kernel lets calls in one
         // directory wait for each other: they shall not wait for the one and then as long for the other.
-        let of_server = server.and_then(|server| {
-            let of = |need| known.of.get(&(server.clone(), need)).copied();
-            let both = [of(Need::Read), of(Need::Write)].into_iter().flatten();
-            both.filter(|outage| !outage.is_forgotten(start)).min_by_key(|outage| outage.since)
-        });
-        match of_server.or(known.all).filter(|outage| !outage.is_forgotten(start)) {
-            Some(Outage { since, .. }) => usual.min((since + timeout).max(start + TRIAL)),
+        let Known { of, all } = &mut *known;
+        let is_of = |key: &(Address, Need)| server.is_some_and(|server| key.0 == *server);
+        let of_server = of.iter_mut().filter(|(key, _)| is_of(key)).map(|(_, outage)| outage);
+        let lasting = of_server.filter(|outage| !outage.is_forgotten(start));
+        let first = lasting.min_by_key(|outage| outage.since);
+        match first.or(all.as_mut().filter(|outage| !outage.is_forgotten(start))) {
+            Some(outage) => {
+                let over = outage.since + timeout;
+                usual.min(over.max(start + outage.trial(start, over)))
+            }
             None => usual,
         }
     }
@@ -88,8 +108,9 @@ impl Outages {
     ) {
         let mut known = self.known.lock();
         let renewed = |old: Option<Outage>| {
-            let since = old.filter(|old| !old.is_forgotten(now)).map_or(start, |old| old.since);
-            Outage { since, last: now }
+            let old = old.filter(|old| !old.is_forgotten(now));
+            let since = old.map_or(start, |old| old.since);
+            Outage { since, last: now, long_trial: old.and_then(|old| old.long_trial) }
         };
         known.all = Some(renewed(known.all));
         if let Some(server) = server {
@@ -143,6 +164,7 @@ mod tests {
         assert_eq!(wait(&a, after(3)), Duration::from_secs(6));
         assert_eq!(wait(&b, after(3)), Duration::from_secs(6), "none serves, so far");
         (4..20).for_each(|second| fail(&a, Need::Read, second));
+        assert_eq!(wait(&a, after(20)), LONG_TRIAL, "one is tried for longer");
         assert_eq!(wait(&a, after(20)), TRIAL);
         outages.note_success(&b, Need::Read);
         assert_eq!(wait(&b, after(20)), TIMEOUT);
@@ -150,7 +172,8 @@ mod tests {
         assert_eq!(wait(&a, after(30)), TIMEOUT, "nobody knows any more");
         (20..40).for_each(|second| fail(&b, Need::Write, second));
         outages.note_success(&b, Need::Read);
-        assert_eq!(wait(&b, after(40)), TRIAL, "it answers, but has no replica");
+        assert_eq!(wait(&b, after(40)), LONG_TRIAL, "it answers, but has no replica");
+        assert_eq!(wait(&b, after(40)), TRIAL);
         fail(&b, Need::Write, 41);
         outages.note_failure(Some(&b), Need::Read, after(41), after(42));
         assert_eq!(
