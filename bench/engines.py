@@ -2,7 +2,8 @@
 """Runs the examples of the users' pages with Dask, Snakemake and Parsl over four hosts of a lab, with the adapter and without.
 
 Two of the hosts have written the parts; each is cleaned, and what comes of it is packed. Without the adapter means the engine's own choice with Dask
-and the policy `blind` with Snakemake and Parsl, which knows nothing of data. Seconds are those of the whole command, so with the engine's start;
+and the policy `blind` with Snakemake and Parsl, which knows nothing of data. The adapters of Dask and Parsl may wait 60 s for a host; that of
+Snakemake weighs waiting against moving by itself. Seconds are those of the whole command, so with the engine's start;
 bytes are what the hosts' links receive meanwhile, with what the engine says to its workers. A task is local if its result lies where its input does,
 for files are born where they are written. Nextflow is left out: its tasks go to Slurm, whose nodes are one machine here.
 
@@ -31,19 +32,19 @@ LINE = b"0123456789abcdef0123456789abcdef\n"
 WAYS = ("adapter", "without")
 
 
-def words_of(engine, place, runner, way):
-    """The command of an example."""
+def words_of(engine, place, runner, way, link):
+    """The command of an example; what its adapter may wait, or knows of the links."""
     names = ",".join(runner.hosts)
     if engine == "snakemake":
         words = ["-m", "snakemake", "--executor", "intarsia", "--jobs", HOSTS, "--intarsia-hosts", names]
         words += ["--intarsia-shell", f"{runner.script} {{host}}", "--snakefile", EXAMPLES / "Snakefile", "--directory", place]
-        return words + (["--intarsia-patience", 60] if way == "adapter" else ["--intarsia-policy", "blind"])
+        return words + (["--intarsia-link", link] if way == "adapter" else ["--intarsia-policy", "blind"])
     words = [EXAMPLES / f"{engine}_pipeline.py", place, "--hosts", names, "--address", runner.system.addresses[1]]
     words += ["--shell", f"{runner.script} {{host}}"]
     return words + (["--patience", 60] if way == "adapter" else ["--blind"])
 
 
-def run(runner, engine, way, number, size):
+def run(runner, engine, way, number, size, link):
     """Seconds, bytes over the links, tasks beside their input, and how busy the processors were."""
     system, name = runner.system, f"{engine}-{way}-{number}"
     (system.mount(1) / name / "parts").mkdir(parents=True)
@@ -51,7 +52,7 @@ def run(runner, engine, way, number, size):
         path = system.mount(3 + part % 2) / name / f"parts/{part}.txt"
         path.write_bytes(b"# a part\n" + LINE * (size // len(LINE)))
     environment = os.environ | {"PYTHONPATH": str(labs.ROOT / "python/src")}
-    command = " ".join(f"'{word}'" for word in [sys.executable, *words_of(engine, runner.common / name, runner, way)])
+    command = " ".join(f"'{word}'" for word in [sys.executable, *words_of(engine, runner.common / name, runner, way, link)])
     before = kept.busy_s()
     with workflows.Meter(system) as meter:
         began = time.time()
@@ -113,7 +114,7 @@ def main():
     with labs.Intarsia(arguments.program, HOSTS, arguments.link, arguments.work) as system:
         runner = workflows.Runner(system, "intarsia")
         for number, (engine, way) in labs.in_turn(cases, arguments.repeat):
-            found[engine, way].append(run(runner, engine, way, number, arguments.mb * 1_000_000))
+            found[engine, way].append(run(runner, engine, way, number, arguments.mb * 1_000_000, arguments.link))
     if arguments.json:
         print(json.dumps([{"engine": engine, "way": way, "samples": samples} for (engine, way), samples in found.items()]))
     else:
