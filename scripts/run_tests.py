@@ -33,9 +33,11 @@ ROOT = Path(__file__).resolve().parent.parent
 LOGS = ROOT / "build/test-logs"
 TIMES = ROOT / "build/test-times.json"
 LANES = ("fast", "python", "servers", "mount", "lab")
-# Each program of this lane starts whole stores over several hosts: two at once starve each
-# other's servers.
-ONE_AT_A_TIME = "lab"
+# Each program of this lane starts whole stores over several hosts, whose servers starve each other
+# when there are too many. Most have one at a time; these have several, and run beside no other.
+WITH_STORES = "lab"
+STORES = 2
+MANY_STORES = ("tests-lab-life_cycle",)
 # Files of tests/workflows with a store over several hosts for all of their tests.
 OVER_HOSTS = (
     "engines",
@@ -127,6 +129,13 @@ class Program:
     environment: dict[str, str] = field(default_factory=dict)
 
     @property
+    def stores(self) -> int:
+        """How many stores over several hosts it has at once, of those that there may be."""
+        if self.lane != WITH_STORES:
+            return 0
+        return STORES if self.name in MANY_STORES else 1
+
+    @property
     def log(self) -> Path:
         """Where what it says is kept."""
         return LOGS / f"{self.name}.log"
@@ -148,7 +157,7 @@ class Waiting:
 
     def __init__(self, programs: list[Program]) -> None:
         self.programs = programs
-        self.is_busy = False
+        self.stores = 0
         self.changed = Condition()
 
     def take(self) -> Program | None:
@@ -156,9 +165,9 @@ class Waiting:
         with self.changed:
             while self.programs:
                 for program in self.programs:
-                    if program.lane != ONE_AT_A_TIME or not self.is_busy:
+                    if self.stores + program.stores <= STORES or not program.stores:
                         self.programs.remove(program)
-                        self.is_busy |= program.lane == ONE_AT_A_TIME
+                        self.stores += program.stores
                         return program
                 self.changed.wait()
             return None
@@ -166,7 +175,7 @@ class Waiting:
     def end(self, program: Program) -> None:
         """Takes note that a program has ended."""
         with self.changed:
-            self.is_busy &= program.lane != ONE_AT_A_TIME
+            self.stores -= program.stores
             self.changed.notify_all()
 
 

@@ -25,11 +25,13 @@ pub(crate) fn prepare(world: &World, hosts: &[usize]) -> Result<Vec<String>, Str
     let dir = world.mount(hosts[0]).join(DIR);
     patiently(|| fs::create_dir_all(&dir)).map_err(|e| format!("{}: {e}", dir.display()))?;
     let path = dir.display().to_string();
-    let said =
-        world.say(&super::world::words(&["hint", "set", "replicas=2", "close=safe", &path]), None);
-    if said.code != Some(0) {
-        return Err(format!("{}: {}", said.command, said.text));
-    }
+    let words = super::world::words(&["hint", "set", "replicas=2", "close=safe", &path]);
+    patiently(|| {
+        let said = world.say(&words, None);
+        let refused = || io::Error::other(format!("{}: {}", said.command, said.text));
+        (said.code == Some(0)).then_some(()).ok_or_else(refused)
+    })
+    .map_err(|e| e.to_string())?;
     let mut names = Vec::new();
     for n in hosts {
         for len in [700, 90_000] {
