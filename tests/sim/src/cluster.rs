@@ -12,7 +12,8 @@ use intarsia_sync::{Instant, Simulation, thread};
 use parking_lot::Mutex;
 
 use crate::client::Program;
-use crate::host::{Deployment, Host, Life};
+use crate::faults::Pace;
+use crate::host::{Care, Deployment, Host, Life};
 use crate::{operator, writers};
 
 /// Directories that clients work in.
@@ -35,6 +36,7 @@ pub(crate) struct Load {
     pub(crate) workload: Workload,
     pub(crate) clients_per_host: u16,
     pub(crate) pause: Duration,
+    pub(crate) pace: Pace,
     pub(crate) begun: Instant,
     pub(crate) end: Instant,
 }
@@ -128,9 +130,9 @@ impl Cluster {
 
     fn start_clients(&self, host: &Host) -> Result<(), String> {
         let Some(life) = host.life() else { return Ok(()) };
-        let end = self.load.end;
-        let may_cut = !self.deployment.is_safe;
-        let work = move |program: &Program| writers::write_until(program, end, may_cut);
+        let (end, pause) = (self.load.end, self.load.pace.writer_pause());
+        let may_cut = self.deployment.care != Care::Safe;
+        let work = move |program: &Program| writers::write_until(program, end, pause, may_cut);
         self.start_helper(&life, "writer", work)?;
         if self.deployment.is_operated {
             let hosts: Vec<_> = self.hosts.iter().map(|host| host.name.clone()).collect();

@@ -10,7 +10,7 @@ use intarsia_transport::Link;
 use crate::cluster::Cluster;
 use crate::disks::Sickness;
 use crate::drawing::pick;
-use crate::host::Deployment;
+use crate::host::{Care, Deployment};
 
 /// Kinds of faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,14 +39,12 @@ pub(crate) enum Fault {
     AnswerLost,
     /// A host is taken down in order and started again.
     Restart,
-    /// A host's power fails, in a store in which what was acknowledged has copies.
+    /// A host's power fails, where what was acknowledged has copies or nothing was.
     PowerLoss,
-    /// A host dies, its disks with it, and comes back without them, in such a store.
+    /// A host dies, its disks with it, and comes back without them, where what was acknowledged has copies.
     DiskLoss,
 }
 
-/// What takes away what a host has. There what was acknowledged has copies, and all of them are made.
-const HEAVY: [Fault; 2] = [Fault::PowerLoss, Fault::DiskLoss];
 /// What can break anywhere.
 const ALL: [Fault; 12] = [
     Fault::CutBoth,
@@ -62,6 +60,17 @@ const ALL: [Fault; 12] = [
     Fault::AnswerLost,
     Fault::Restart,
 ];
+
+impl Care {
+    /// What may take away what a host has; of what has copies, once all of them are made.
+    const fn may_take(self) -> &'static [Fault] {
+        match self {
+            Self::Usual => &[],
+            Self::Safe => &[Fault::PowerLoss, Fault::DiskLoss],
+            Self::Frail => &[Fault::PowerLoss],
+        }
+    }
+}
 
 impl Fault {
     const fn name(self) -> &'static str {
@@ -84,6 +93,46 @@ impl Fault {
     }
 }
 
+/// How fast things break.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// Every two seconds, mostly for longer than others wait for a host.
+    Calm,
+    /// Several times a second, for as long as a few messages take: what has to meet within moments does so.
+    Stormy,
+}
+
+impl Pace {
+    /// The longest pause between two faults.
+    const fn pause(self) -> Duration {
+        Duration::from_millis(match self {
+            Self::Calm => 4000,
+            Self::Stormy => 500,
+        })
+    }
+
+    /// The longest pause between what one writer does and what it does next.
+    pub(crate) const fn writer_pause(self) -> Duration {
+        Duration::from_millis(match self {
+            Self::Calm => 1500,
+            Self::Stormy => 250,
+        })
+    }
+
+    /// How long a fault lasts.
+    fn duration(self, simulation: &Simulation) -> Duration {
+        let millis = |from: u64, to: u64| Duration::from_millis(from + simulation.below(to - from));
+        match (self, simulation.below(3)) {
+            (_, 0) => millis(5, 300),
+            (Self::Stormy, 1) => millis(5, 60),
+            (Self::Stormy, _) => millis(300, 1500),
+            (Self::Calm, 1) => millis(300, 4000),
+            // Some outlast what others wait for a host.
+            (Self::Calm, _) => millis(4000, 16_000),
+        }
+    }
+}
+
 /// Whether a host that lives may be slow by a fault of this name.
 pub(crate) fn makes_slow(name: &str) -> bool {
     [Fault::SlowLink, Fault::Freeze].iter().any(|fault| fault.name() == name)
@@ -100,17 +149,18 @@ pub(crate) type Count = BTreeMap<&'static str, u64>;
 /// Breaks things until `end`. A fault ends before the next one begins, or soon after.
 pub(crate) fn break_until(
     end: Instant,
+    pace: Pace,
     simulation: &Simulation,
     cluster: &Arc<Cluster>,
 ) -> Result<Count, String> {
     // What two hosts have may go with two hosts at once.
-    let is_doubled = !cluster.deployment.is_safe && simulation.below(3) == 0;
+    let is_doubled = cluster.deployment.care == Care::Usual && simulation.below(3) == 0;
     if !is_doubled {
-        return break_one_by_one(end, simulation, cluster);
+        return break_one_by_one(end, pace, simulation, cluster);
     }
     let (also, of) = (simulation.clone(), Arc::clone(cluster));
-    let other = thread::spawn(move || break_one_by_one(end, &also, &of));
-    let mut count = break_one_by_one(end, simulation, cluster)?;
+    let other = thread::spawn(move || break_one_by_one(end, pace, &also, &of));
+    let mut count = break_one_by_one(end, pace, simulation, cluster)?;
     let others = other.join().map_err(|_| "what breaks things panicked")??;
     others.into_iter().for_each(|(name, n)| *count.entry(name).or_default() += n);
     Ok(count)
@@ -118,26 +168,25 @@ pub(crate) fn break_until(
 
 fn break_one_by_one(
     end: Instant,
+    pace: Pace,
     simulation: &Simulation,
     cluster: &Arc<Cluster>,
 ) -> Result<Count, String> {
     let mut count = Count::new();
-    let millis = |from: u64, to: u64| Duration::from_millis(from + simulation.below(to - from));
+    let pause_ms = u64::try_from(pace.pause().as_millis()).unwrap_or(u64::MAX);
     loop {
-        thread::sleep(millis(50, 4000));
+        thread::sleep(Duration::from_millis(50 + simulation.below(pause_ms)));
         if Instant::now() >= end {
             return Ok(count);
         }
-        let is_heavy = cluster.deployment.is_safe && simulation.below(3) == 0;
-        let drawn = if is_heavy { pick(&HEAVY) } else { pick(&ALL) };
-        let Some(fault) = drawn.filter(|_| !is_heavy || has_all_copies(cluster)) else { continue };
+        let care = cluster.deployment.care;
+        let heavy = care.may_take();
+        let is_heavy = !heavy.is_empty() && simulation.below(3) == 0;
+        let drawn = if is_heavy { pick(heavy) } else { pick(&ALL) };
+        let is_meant = |_: &Fault| !is_heavy || care == Care::Frail || has_all_copies(cluster);
+        let Some(fault) = drawn.filter(is_meant) else { continue };
         *count.entry(fault.name()).or_default() += 1;
-        // Most are short; some outlast what others wait for a host.
-        let duration = match simulation.below(3) {
-            0 => millis(5, 300),
-            1 => millis(300, 4000),
-            _ => millis(4000, 16_000),
-        };
+        let duration = pace.duration(simulation);
         tracing::info!(fault = fault.name(), ?duration, "something breaks");
         apply(fault, duration, simulation, cluster)?;
     }

@@ -20,6 +20,17 @@ use crate::promises::Promises;
 use crate::sameness;
 use crate::uses::Uses;
 
+/// What closes promise, and so what may be taken away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Care {
+    /// That others see what was written. Disks keep what they have.
+    Usual,
+    /// That there are copies. The power and the disks of one host may go.
+    Safe,
+    /// Nothing: there is one copy of each file, and the power may fail. What is left is to be the same for all hosts.
+    Frail,
+}
+
 /// What all hosts of a store share.
 pub(crate) struct Deployment {
     pub(crate) metadata: Arc<Metadata>,
@@ -27,9 +38,8 @@ pub(crate) struct Deployment {
     pub(crate) disks: Disks,
     pub(crate) key: DeploymentKey,
     pub(crate) replicas: u16,
-    /// Whether each close waits for its copies.
-    pub(crate) is_safe: bool,
-    /// What such closes have acknowledged.
+    pub(crate) care: Care,
+    /// What safe closes have acknowledged.
     pub(crate) promises: Arc<Promises>,
     /// Whether that, and how many copies there are to be, is said by hints of the directories that clients work in, and not by
     /// how the hosts are set up.
@@ -45,7 +55,7 @@ impl Deployment {
     pub(crate) fn hints(&self) -> Vec<(HintKey, String)> {
         let all = [
             (self.replicas > 1, HintKey::Replicas, self.replicas.to_string()),
-            (self.is_safe, HintKey::Close, "safe".to_owned()),
+            (self.care == Care::Safe, HintKey::Close, "safe".to_owned()),
         ];
         let said = all.into_iter().filter(|(is_said, ..)| *is_said && self.has_hints);
         said.map(|(_, hint, value)| (hint, value)).collect()
@@ -209,8 +219,9 @@ impl Host {
 
     fn options(&self) -> NodeOptions {
         let Deployment { metadata, network, key, inline_bytes, .. } = &*self.deployment;
-        let Deployment { replicas, is_safe, has_hints, .. } = *self.deployment;
-        let rule = "* close=safe".parse().into_iter().filter(|_| is_safe && !has_hints);
+        let Deployment { replicas, care, has_hints, .. } = *self.deployment;
+        let is_ruled = care == Care::Safe && !has_hints;
+        let rule = "* close=safe".parse().into_iter().filter(|_| is_ruled);
         let engine: Arc<dyn MetaEngine> = Seat::new(metadata, Some(self.name.clone()));
         NodeOptions {
             tiers: self.deployment.uses.tiers(self.number, &self.dir),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use intarsia_history::check::{Rules, check};
 use intarsia_history::client::Workload;
+use intarsia_history::event::{Outcome, Record};
 use intarsia_sync::simulation::{Failure, Settings};
 use intarsia_sync::{Instant, Simulation};
 use intarsia_transport::{DeploymentKey, Link, Network};
@@ -14,8 +15,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::cluster::{self, Cluster, Load};
 use crate::disks::Disks;
-use crate::faults;
-use crate::host::Deployment;
+use crate::faults::{self, Pace};
+use crate::host::{Care, Deployment};
 use crate::metadata::Metadata;
 use crate::uses::Uses;
 use crate::{look, rest, sameness, writers};
@@ -120,41 +121,54 @@ fn worked(
     network.set_usual(Link { max_delay: Duration::from_micros(slowest), ..Link::default() });
     let inline = [0, 1, 4][usize::try_from(simulation.below(3)).unwrap_or(0)];
     let metadata = Metadata::new(PARTITIONS);
-    let is_safe = simulation.below(3) == 0;
-    let disks = Disks::begin(is_safe);
-    let replicas = if is_safe { 2 } else { u16::try_from(1 + simulation.below(2)).unwrap_or(1) };
+    let care = match simulation.below(6) {
+        0 | 1 => Care::Safe,
+        2 => Care::Frail,
+        _ => Care::Usual,
+    };
+    let disks = Disks::begin(care != Care::Usual);
+    let replicas = match care {
+        Care::Usual => u16::try_from(1 + simulation.below(2)).unwrap_or(1),
+        Care::Safe => 2,
+        Care::Frail => 1,
+    };
     let deployment = Deployment {
         metadata: std::sync::Arc::clone(&metadata),
         network: network.clone(),
         key,
         disks: disks.clone(),
-        is_safe,
+        care,
         promises: std::sync::Arc::default(),
         replicas,
         has_hints: draw(choices.seed, 0xd1b5_4a32_d192_ed03, 2) == 0,
         inline_bytes: ByteCount::kib(inline),
         uses: Uses::draw(simulation, report.hosts, replicas),
         // A host that is emptied takes a copy of each of its files along, and so what a loss of power leaves.
-        is_operated: !is_safe && simulation.below(3) == 0,
+        is_operated: care == Care::Usual && simulation.below(3) == 0,
     };
-    tracing::info!(uses = ?deployment.uses, is_operated = deployment.is_operated, "how the store is used");
+    tracing::info!(uses = ?deployment.uses, ?care, is_operated = deployment.is_operated, "how the store is used");
     let begun = Instant::now();
     let load = Load {
         seed: choices.seed,
         // Only what was never seen half written can be told from what the power took.
-        workload: if is_safe || simulation.below(2) == 0 {
+        workload: if care == Care::Safe || simulation.below(2) == 0 {
             Workload::Replacing
         } else {
             Workload::Mixed
         },
         clients_per_host: u16::try_from(1 + simulation.below(2)).unwrap_or(1),
         pause: Duration::from_millis(1 + simulation.below(40)),
+        pace: if draw(choices.seed, 0xa076_1d64_78bd_642f, 3) == 0 {
+            Pace::Stormy
+        } else {
+            Pace::Calm
+        },
         begun,
         end: begun + Duration::from_secs(choices.seconds),
     };
     let cluster = Cluster::start_all(report.hosts, home, simulation, deployment, load)?;
     if choices.has_faults {
-        let count = faults::break_until(load.end, simulation, &cluster)?;
+        let count = faults::break_until(load.end, load.pace, simulation, &cluster)?;
         report.faults = count.into_iter().map(|(name, n)| (name.to_owned(), n)).collect();
     }
     network.mend();
@@ -193,15 +207,27 @@ fn judge_history(cluster: &Cluster, has_faults: bool, report: &mut Report) -> Re
         names_may_wait: true,
         opens_may_be_undone: cluster.deployment.uses.has_stripes(),
         // A disk that lost its power may lack what no close has acknowledged.
-        holes_may_show: cluster.deployment.uses.has_stripes() || cluster.deployment.is_safe,
+        holes_may_show: cluster.deployment.uses.has_stripes()
+            || cluster.deployment.care == Care::Safe,
     };
-    let verdict = check(&cluster.records()?, rules);
+    let mut records = cluster.records()?;
+    if cluster.deployment.care == Care::Frail {
+        records.iter_mut().for_each(forget_contents);
+    }
+    let verdict = check(&records, rules);
     report.operations = verdict.operations;
     report.slowest_ms = verdict.slowest_ms;
     report.failures =
         verdict.failures.iter().map(|((call, errno), n)| (format!("{call} {errno}"), *n)).collect();
     report.violations.extend(verdict.violations);
     Ok(())
+}
+
+/// Takes from a record what was read of files: the power may have taken any of it.
+fn forget_contents(record: &mut Record) {
+    for event in &mut record.events {
+        event.outcome.take_if(|outcome| matches!(outcome, Outcome::Content(_) | Outcome::Size(_)));
+    }
 }
 
 /// What the check of the metadata finds.
