@@ -38,6 +38,11 @@ LANES = ("fast", "python", "servers", "mount", "lab")
 WITH_STORES = "lab"
 STORES = 2
 MANY_STORES = ("tests-lab-life_cycle",)
+# What only computes does so with what the others leave of the processors: hosts and servers that
+# wait for one miss their deadlines.
+PATIENT_LANE = "python"
+COMPILES = "rust-documentation"
+PATIENTLY = ("nice", "-n", "15")
 # Files of tests/workflows with a store over several hosts for all of their tests.
 OVER_HOSTS = (
     "engines",
@@ -129,6 +134,11 @@ class Program:
     environment: dict[str, str] = field(default_factory=dict)
 
     @property
+    def is_patient(self) -> bool:
+        """Whether it has no deadlines."""
+        return self.lane == PATIENT_LANE or self.name == COMPILES
+
+    @property
     def stores(self) -> int:
         """How many stores over several hosts it has at once, of those that there may be."""
         if self.lane != WITH_STORES:
@@ -201,7 +211,7 @@ class Runner:
             if self.is_stopped:
                 return Ended(program, Counts(), 0, "was not begun")
             process = subprocess.Popen(
-                program.command,
+                [*(PATIENTLY if program.is_patient else ()), *program.command],
                 cwd=program.directory,
                 env=os.environ | program.environment,
                 stdin=subprocess.DEVNULL,
@@ -320,7 +330,7 @@ def in_python() -> list[Program]:
 def others() -> list[Program]:
     """The tests that are no programs of crates."""
     examples = ["cargo", "test", "--workspace", "--locked", "--doc"]
-    return [*in_python(), Program("rust-documentation", "fast", examples)]
+    return [*in_python(), Program(COMPILES, "fast", examples)]
 
 
 def known_times() -> dict[str, float]:

@@ -424,9 +424,10 @@ fn who_opens_it_while_others_write_reads_nothing_older_than_their_last_close() {
     let ino = put(&nodes[0], "f", b"");
     let closed = [const { AtomicU8::new(0) }; WRITERS];
     std::thread::scope(|scope| {
+        let mut writers = Vec::new();
         for (rank, node) in nodes[..WRITERS].iter().enumerate() {
             let closed = &closed;
-            scope.spawn(move || {
+            writers.push(scope.spawn(move || {
                 open(node, ino, true);
                 for round in 1..=12 {
                     for at in records_of(rank) {
@@ -442,10 +443,11 @@ fn who_opens_it_while_others_write_reads_nothing_older_than_their_last_close() {
                     node.release(ino, false);
                 }
                 node.release(ino, true);
-            });
+            }));
         }
         let reader = &nodes[WRITERS];
-        while closed.iter().any(|closed| closed.load(Ordering::Acquire) < 12) {
+        // Also those that failed.
+        while writers.iter().any(|writer| !writer.is_finished()) {
             for (rank, closed) in closed.iter().enumerate() {
                 let before = closed.load(Ordering::Acquire);
                 open(reader, ino, false);
