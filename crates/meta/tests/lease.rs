@@ -85,6 +85,23 @@ fn a_host_claims_what_an_earlier_life_of_it_held_unless_others_were_faster() {
 }
 
 #[test]
+fn the_right_is_passed_on_only_with_the_record_that_the_heir_knows() {
+    let engine: Arc<dyn MetaEngine> = Arc::new(MemoryEngine::new(5));
+    let (a, b) = (host(&engine, "a"), host(&engine, "b"));
+    let new = NewInode::new(FileKind::Regular, 0o644, 0, 0);
+    let ino = a.create(InodeId::ROOT, b"f", new, NOW).unwrap().ino;
+    assert!(matches!(a.acquire_write(ino).unwrap(), WriteLease::Held(_)));
+    let known = b.get(ino).unwrap();
+    assert_eq!(grow(&a, ino).unwrap(), 1);
+    assert!(!b.hand_over_unchanged(&known, &a.owner(), &b.owner()).unwrap());
+    assert_eq!(grow(&a, ino).unwrap(), 2);
+    let known = b.get(ino).unwrap();
+    assert!(b.hand_over_unchanged(&known, &a.owner(), &b.owner()).unwrap());
+    assert!(!b.hand_over_unchanged(&known, &a.owner(), &b.owner()).unwrap(), "it has gone");
+    assert_eq!(grow(&b, ino).unwrap(), 3);
+}
+
+#[test]
 fn with_the_right_to_write_goes_what_a_dead_holder_may_have_changed() {
     for partitions in [1, 5] {
         let engine: Arc<dyn MetaEngine> = Arc::new(MemoryEngine::new(partitions));

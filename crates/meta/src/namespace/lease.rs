@@ -115,6 +115,13 @@ impl Namespace {
         self.commit(handing_over(ino, from, to))
     }
 
+    /// As [`hand_over_write`](Self::hand_over_write), of a file whose record is still `known`; `false` too if it is not.
+    pub fn hand_over_unchanged(&self, known: &Inode, from: &Owner, to: &Owner) -> Result<bool> {
+        let mut transaction = handing_over(known.ino, from, to);
+        transaction.first.expect(Condition::Equals(keys::inode(known.ino), known.encode()?));
+        self.commit(transaction)
+    }
+
     /// Gives back the right to write several files of one partition, in one commit. `false`, and nothing is
     /// given back, when some are not this host's any more.
     pub fn release_writes(&self, files: &[InodeId]) -> Result<bool> {

@@ -199,8 +199,18 @@ impl Elsewhere {
         state: &mut LiveState,
         refusal: Error,
     ) -> Result<Option<RemoteFile>> {
-        let taken = match self.passed.acquire_write(&self.namespace, ino)? {
-            WriteLease::Held(_) => return Ok(None),
+        let mut held = self.passed.acquire_write(&self.namespace, ino)?;
+        if let WriteLease::Held(_) = held {
+            // The request may still be on its way: it takes nothing in once the record is another one.
+            let changed = self.namespace.update_with(ino, &[Extra::HoldWritable], |_| Ok(()));
+            if let Ok(inode) = &changed {
+                state.note_own_change(inode);
+                return Ok(None);
+            }
+            held = self.passed.acquire_write(&self.namespace, ino)?;
+        }
+        let taken = match held {
+            WriteLease::Held(_) => return Err(refusal),
             WriteLease::HeldBy(owner) if owner.node == *host => {
                 RemoteFile::open(cluster, host.clone(), ino, true)
             }
@@ -251,7 +261,8 @@ impl Elsewhere {
                 _ => return Err(Error::Busy(format!("{asker} may not write to the file"))),
             };
             self.passed.forget(ino);
-            let passed = self.namespace.hand_over_write(ino, &owner, &self.namespace.owner());
+            let me = self.namespace.owner();
+            let passed = self.namespace.hand_over_unchanged(&inode, &owner, &me);
             if !passed.inspect_err(|error| self.passed.doubt(ino, error))? {
                 return Err(Error::Busy(format!("{asker} may not write to the file")));
             }
