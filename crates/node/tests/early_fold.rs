@@ -11,8 +11,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use deployment::{Deployment, MIB, ROOT_CALLER, crash, get, pattern, regular, size, wait_until};
-use intarsia_node::{KernelBacking, Node};
+use deployment::{
+    Deployment, MIB, ROOT_CALLER, crash, get, hint, metric, no_kernel, pattern, put, regular, size,
+    wait_until,
+};
+use intarsia_node::{AttrChange, KernelBacking, Node};
 use intarsia_types::{Error, InodeId};
 use parking_lot::Mutex;
 
@@ -198,5 +201,28 @@ fn many_that_settle_together_are_all_given_back() {
         deployment::overwrite(&b, ino, 0, b"C", false).unwrap();
         assert_eq!(get(&a, &name).unwrap(), format!("Content {n}").as_bytes());
     }
+    end(&deployment, &[a, b]);
+}
+
+#[test]
+fn a_host_that_stops_keeps_no_file_of_what_others_have_open_there() {
+    let deployment = Deployment::new();
+    let [a, b] = deployment.start_all(["a", "b"]);
+    hint(&a, "place", "collocate:g@b");
+    let ino = put(&a, "f", b"beside its inode");
+    [&a, &b].into_iter().for_each(|node| settle(node));
+    // It grows at b, and is published beside its inode again, so that no record names the file there.
+    a.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
+    a.write(ino, 0, &pattern(300_000, 1), false, false).unwrap();
+    assert_eq!(metric(&b, "files_taken_in_total"), 1);
+    let cut = AttrChange { size_bytes: Some(100), ..AttrChange::default() };
+    a.set_attributes(ROOT_CALLER, ino, &cut).unwrap();
+    a.flush(ino).unwrap();
+    b.close().unwrap();
+    assert_eq!(deployment.files("b"), 0);
+    drop(b);
+    a.release(ino, true);
+    let b = deployment.start("b");
+    assert_eq!(get(&b, "f").unwrap(), pattern(100, 1));
     end(&deployment, &[a, b]);
 }

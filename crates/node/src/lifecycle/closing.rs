@@ -371,6 +371,10 @@ impl Closer {
             return if is_idle == Some(false) { cut_off() } else { Ok(()) };
         }
         let _limit = allowance::limit(Instant::now() + FILE_PATIENCE);
+        if self.live.with_existing(ino, |state| state.remote_handles > 0) == Some(true) {
+            // Other hosts are served no more.
+            self.releaser.end_remote_handles(ino);
+        }
         if self.live.with_existing(ino, |state| state.names.is_lingering()) == Some(true) {
             self.releaser.end_lingering(ino);
         }

@@ -69,6 +69,16 @@ impl Releaser {
         });
     }
 
+    /// No other host has the file open here any more.
+    pub(crate) fn end_remote_handles(&self, ino: InodeId) {
+        self.release_handle(ino, false, |state| {
+            state.remote_handles = 0;
+            if state.handles == 0 {
+                state.writers = 0;
+            }
+        });
+    }
+
     /// Nobody opens a replaced file any more by the name that it had.
     pub(crate) fn end_lingering(&self, ino: InodeId) {
         self.release_handle(ino, false, |state| _ = state.names.end_lingering());
