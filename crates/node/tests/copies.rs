@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 
 use deployment::{
     Deployment, MIB, ROOT_CALLER, content_of, crash, get, hint, metric, no_kernel, pattern, put,
-    put_in, records, regular, wait_until, write_and_close,
+    put_in, records, regular, size, wait_until, write_and_close,
 };
 use hooked::Hooked;
+use intarsia_meta::{Extra, Inode};
 use intarsia_node::{AttrChange, NewName, Node, RenameMode, SetMode};
 use intarsia_types::{ByteCount, Error, FileKind, InodeId, Result};
 
@@ -676,6 +677,34 @@ fn a_file_without_copies_of_which_nothing_reached_the_disk_is_empty_after_the_lo
     let ino = a.lookup(InodeId::ROOT, b"closed").unwrap().0.ino;
     rewrite(&a, ino, &pattern(200_000, 3)).unwrap();
     assert_eq!(get(&b, "closed").unwrap()[..200_000], pattern(200_000, 3));
+}
+
+#[test]
+fn what_the_loss_of_power_left_of_a_file_without_copies_is_the_same_for_all() {
+    let deployment = Deployment::watchful();
+    let [a, b, c] = deployment.start_all(["a", "b", "c"]);
+    let content = pattern(300_000, 2);
+    let ino = put(&a, "f", &content);
+    settled(&a);
+    // As just before it is summed.
+    let unsummed = |inode: &mut Inode, _: &mut Vec<Extra>| {
+        inode.checksummed = false;
+        Ok(())
+    };
+    records(deployment.engine()).change(ino, unsummed).unwrap();
+    // They have kept what they read.
+    [&b, &c].iter().for_each(|node| assert_eq!(get(node, "f").unwrap(), content));
+    crash(a);
+    for file in mounted_anew(&deployment.home.path().join("a/store/tier")) {
+        if file.metadata().unwrap().len() > 0 {
+            std::fs::File::options().write(true).open(file).unwrap().set_len(100_000).unwrap();
+        }
+    }
+    let a = deployment.start("a");
+    for node in [&a, &b, &c] {
+        assert_eq!(size(node, "f"), 100_000);
+        assert_eq!(get(node, "f").unwrap(), content[..100_000]);
+    }
 }
 
 /// Has a tier find that its disk was mounted anew while it was in use, as after a loss of power. Its backing files.

@@ -13,6 +13,7 @@ use intarsia_meta::{Extra, Inode, Namespace};
 use intarsia_store::Tier;
 use intarsia_types::{BackingRef, Error, InodeId, Layout, Result, Timestamp};
 
+use crate::clock::now;
 use crate::replication::Replicas;
 use crate::space::tiers::Tiers;
 
@@ -65,6 +66,7 @@ impl PowerLoss {
         // About when the power failed, as far as the disk knows.
         let last = on_disk.values().map(|file| file.ctime).max().unwrap_or_default();
         let (mut copies, mut foreign, mut missing) = (Vec::new(), Vec::new(), Vec::new());
+        let mut alone = Vec::new();
         self.namespace.each_inode(|inode| {
             let mut own = inode.layout.copies().iter().copied();
             let own = own.find(|copy| doubtful.iter().any(|tier| tier.id() == copy.tier));
@@ -75,9 +77,16 @@ impl PowerLoss {
                         let is_foreign =
                             found.is_of_before(inode.btime, inode.ctime, inode.size_bytes, last);
                         foreign.extend(is_foreign.then_some((inode.ino, own)));
+                        let is_summed = inode.checksummed;
+                        if !is_summed && !is_surely_whole(&inode, own, Some(found), last) {
+                            alone.push((inode.ino, own));
+                        }
                     }
                     // Its name did not reach the disk. What is gone for longer is damage.
-                    None if !was_written_by(inode.ctime, last) => missing.push((inode.ino, own)),
+                    None if !was_written_by(inode.ctime, last) => {
+                        missing.push((inode.ino, own));
+                        alone.push((inode.ino, own));
+                    }
                     None => {}
                 },
                 _ => {}
@@ -90,6 +99,9 @@ impl PowerLoss {
         for (ino, own) in missing {
             tracing::warn!(%ino, "nothing of it reached the disk before the power was lost");
             self.tiers.get(own.tier)?.create(own.file)?;
+        }
+        for (ino, own) in alone {
+            self.tell_what_is_left(ino, own)?;
         }
         let (mut given_up, all) = (0_u64, copies.len());
         for (inode, own) in copies {
@@ -104,6 +116,27 @@ impl PowerLoss {
             "a tier was in use when its disk was unmounted or lost power; its copies of files that were written last are made anew from other hosts"
         );
         doubtful.iter().try_for_each(|tier| tier.trust())
+    }
+
+    /// Makes the record of a file that is here alone say how long it is now. It is another one for all who have a copy of what
+    /// it was. One that was being written is recorded when it settles.
+    fn tell_what_is_left(&self, ino: InodeId, own: BackingRef) -> Result<()> {
+        if self.namespace.writer(ino)?.is_some() {
+            return Ok(());
+        }
+        let stat = self.tiers.get(own.tier)?.open_file(own.file, false)?.stat()?;
+        let told = self.namespace.change(ino, |inode, _| {
+            if inode.layout == Layout::Local(own) {
+                inode.size_bytes = stat.size_bytes;
+                inode.blocks_512 = stat.blocks_512;
+                inode.ctime = now();
+            }
+            Ok(())
+        });
+        match told {
+            Ok(_) | Err(Error::NotFound) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     fn marked_by_an_earlier_life(&self, ino: InodeId) -> Result<bool> {
