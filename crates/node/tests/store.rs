@@ -184,6 +184,29 @@ fn a_write_stays_in_the_times_while_it_is_recorded() {
 }
 
 #[test]
+fn content_of_which_the_end_is_gone_is_refused_and_never_ends_early() {
+    const BLOCK: u64 = 64 << 10;
+    let dir = tempfile::tempdir().unwrap();
+    let node = Node::open(options(dir.path())).unwrap();
+    let ino = put(&node, InodeId::ROOT, "f", &[5; 200_000]);
+    settle(&node);
+    let path = backing_path(dir.path(), &node, "/f");
+    node.open_file(ROOT_CALLER, ino, false, false, &no_kernel).unwrap();
+    for left in [150_000, 2 * BLOCK, 1, 0] {
+        OpenOptions::new().write(true).open(&path).unwrap().set_len(left).unwrap();
+        let whole = left / BLOCK * BLOCK;
+        // Whole blocks, and some bytes of them.
+        for (offset_bytes, len) in [(whole, 4 * BLOCK), (whole + 100, 7000), (3 * BLOCK, BLOCK)] {
+            let mut buffer = vec![0; usize::try_from(len).unwrap()];
+            let read = node.read(ino, offset_bytes, &mut buffer);
+            assert!(matches!(read, Err(Error::Corrupt { .. })), "{left}: {read:?}");
+        }
+    }
+    node.release(ino, false);
+    node.close().unwrap();
+}
+
+#[test]
 fn wrong_bytes_are_refused_never_returned() {
     let dir = tempfile::tempdir().unwrap();
     let node = Node::open(options(dir.path())).unwrap();

@@ -26,7 +26,7 @@ pub(crate) fn read_verified(
     let first = offset_bytes / BLOCK_BYTES;
     if offset_bytes.is_multiple_of(BLOCK_BYTES) && buffer.len().is_multiple_of(block_len()) {
         let n = file.read_at(buffer, offset_bytes)?;
-        verify(ino, sums, first, &buffer[..n])?;
+        verify(ino, sums, first, &buffer[..n], buffer.len())?;
         return Ok(n);
     }
     let end = (offset_bytes + buffer.len() as u64).div_ceil(BLOCK_BYTES);
@@ -34,7 +34,7 @@ pub(crate) fn read_verified(
     let mut blocks = vec![0; span];
     let n = file.read_at(&mut blocks, first * BLOCK_BYTES)?;
     blocks.truncate(n);
-    verify(ino, sums, first, &blocks)?;
+    verify(ino, sums, first, &blocks, span)?;
     let skip = usize::try_from(offset_bytes - first * BLOCK_BYTES).unwrap_or(usize::MAX);
     let wanted = blocks.get(skip..).unwrap_or(&[]);
     let len = wanted.len().min(buffer.len());
@@ -42,15 +42,18 @@ pub(crate) fn read_verified(
     Ok(len)
 }
 
-/// Compares blocks, of which the first has the number `first`, with their sums.
-fn verify(ino: InodeId, sums: &BlockSums, first: u64, blocks: &[u8]) -> Result<()> {
+/// Compares blocks, of which the first has the number `first`, with their sums. They are fewer than the `wanted` bytes only
+/// where the file ends, and there the sums end too.
+fn verify(ino: InodeId, sums: &BlockSums, first: u64, blocks: &[u8], wanted: usize) -> Result<()> {
+    let first = usize::try_from(first).unwrap_or(usize::MAX);
+    let refuse = |index| Err(Error::Corrupt { ino, what: format!("block {index} of the content") });
     for (i, block) in blocks.chunks(block_len()).enumerate() {
-        let index = usize::try_from(first).unwrap_or(usize::MAX) + i;
-        if !sums.verify(index, block) {
-            return Err(Error::Corrupt { ino, what: format!("block {index} of the content") });
+        if !sums.verify(first + i, block) {
+            return refuse(first + i);
         }
     }
-    Ok(())
+    let end = first.saturating_add(blocks.len().div_ceil(block_len()));
+    if blocks.len() < wanted && end < sums.len() { refuse(end) } else { Ok(()) }
 }
 
 /// The extras that store `sums` with the inode's record.
