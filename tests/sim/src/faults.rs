@@ -70,6 +70,13 @@ impl Care {
             Self::Frail => &[Fault::PowerLoss],
         }
     }
+
+    /// Whether a fault of this name may take files away.
+    pub(crate) fn may_lose_files(self, name: &str) -> bool {
+        self.may_take()
+            .iter()
+            .any(|fault| fault.name() == name && (*fault == Fault::DiskLoss || self == Self::Frail))
+    }
 }
 
 impl Fault {
@@ -136,11 +143,6 @@ impl Pace {
 /// Whether a host that lives may be slow by a fault of this name.
 pub(crate) fn makes_slow(name: &str) -> bool {
     [Fault::SlowLink, Fault::Freeze].iter().any(|fault| fault.name() == name)
-}
-
-/// Whether a fault of this name takes files away.
-pub(crate) fn loses_disks(name: &str) -> bool {
-    Fault::DiskLoss.name() == name
 }
 
 /// How many faults of each kind there were.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use intarsia_types::{InodeId, NodeId, Result};
 
 use crate::cluster::Cluster;
-use crate::faults;
+use crate::host::{Care, Deployment};
 use crate::run::Report;
 
 /// A file as a host sees it.
@@ -39,17 +39,19 @@ pub(crate) fn everywhere(
     Ok(())
 }
 
-/// Files that went with the disks of their host, of which no close has said that they outlive it.
+/// Files that cannot be read, of which no close has said that they outlive what broke: that went with the disks of their
+/// host, or did not reach one before the power failed.
 fn lost_in_order(
     cluster: &Cluster,
     views: &[(&NodeId, Vec<Seen>)],
     report: &Report,
 ) -> BTreeSet<String> {
-    if !report.faults.keys().any(|fault| faults::loses_disks(fault)) {
+    let Deployment { care, promises, .. } = &*cluster.deployment;
+    if !report.faults.keys().any(|fault| care.may_lose_files(fault)) {
         return BTreeSet::new();
     }
     let may_be =
-        |file: &&Seen| file.content.is_err() && !cluster.deployment.promises.holds(file.ino);
+        |file: &&Seen| file.content.is_err() && (*care == Care::Frail || !promises.holds(file.ino));
     let all = views.iter().flat_map(|(_, view)| view);
     all.filter(may_be).map(|file| file.path.clone()).collect()
 }

@@ -6,11 +6,13 @@ use std::time::Duration;
 use intarsia_sync::{Instant, thread};
 
 use crate::cluster::Cluster;
-use crate::host::Deployment;
+use crate::host::{Care, Deployment};
 
 /// What a lost answer of the metadata left is given back within two minutes of its answering again, and what another host
 /// removed within half a minute (8.10 of docs/semantics.md).
 const WITHIN: Duration = Duration::from_secs(150);
+/// How a check tells of a file whose bytes are nowhere.
+const IS_LOST: &str = "its bytes are lost; reading the file gives EIO";
 /// Between two looks.
 const PAUSE: Duration = Duration::from_secs(5);
 
@@ -30,7 +32,11 @@ fn left_over(cluster: &Cluster) -> Result<Vec<String>, String> {
     let mut left = Vec::new();
     for host in &cluster.hosts {
         let unrest = cluster.on(host, "rest", |program| program.unrest())?;
-        let unrest = unrest.map_err(|e| format!("{} cannot be checked: {e}", host.name))?;
+        let mut unrest = unrest.map_err(|e| format!("{} cannot be checked: {e}", host.name))?;
+        if cluster.deployment.care == Care::Frail {
+            // What did not reach the disk is told of for as long as its file is there.
+            unrest.retain(|what| !what.ends_with(IS_LOST));
+        }
         left.extend(unrest.into_iter().map(|what| format!("{} does not rest: {what}", host.name)));
     }
     let Deployment { metadata, replicas, .. } = &*cluster.deployment;
