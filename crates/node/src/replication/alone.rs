@@ -302,6 +302,28 @@ fn a_file_whose_copies_cannot_be_made_keeps_what_it_has() {
 }
 
 #[test]
+fn a_host_that_stopped_with_copies_to_make_finds_all_files_that_it_is_to_make_them_of() {
+    let shared = Shared::new();
+    let (_a, b) = (Host::join(&shared, "a"), Host::join(&shared, "b"));
+    let (host, dir) = ("lost".to_owned(), "tier".into());
+    let tier = TierRecord { host, dir, class: TierClass::Disk, capacity_bytes: 0 };
+    let lost = b.namespace.register_tier(&tier).unwrap();
+    // In its own share of all files, and in that of the other host.
+    for n in 0..16 {
+        let (inode, own) = b.create(format!("f{n}").as_bytes(), b"some bytes");
+        let first = BackingRef { tier: lost, file: own.file };
+        let place = |inode: &mut Inode| {
+            inode.layout = Layout::of_copies(vec![first, own]);
+            Ok(())
+        };
+        b.namespace.update(inode.ino, place).unwrap();
+    }
+    b.replicas.note_earlier_life(true);
+    b.replicas.survey().unwrap();
+    assert_eq!(b.replicas.queue.backlog().files, 16);
+}
+
+#[test]
 fn a_host_that_is_to_leave_makes_the_copies_that_only_it_can_make() {
     let shared = Shared::new();
     let (a, b) = (Host::join(&shared, "a"), Host::join(&shared, "b"));

@@ -52,7 +52,7 @@ impl Replicas {
         outcome.map(|_| ())
     }
 
-    /// Looks through this host's share, and `is_after_crash` in others' for files that have their first copy here. Tells what
+    /// Looks through this host's share, and `is_after_crash` in others' for files that have a copy here. Tells what
     /// is found and what is known to lack copies; whether all who are to make copies could be told.
     fn survey_share(
         &self,
@@ -74,7 +74,10 @@ impl Replicas {
             if usize::from(partition.0) % alive.len() == rank {
                 self.survey_partition(cluster, partition, |_| true, &mut found)?;
             } else if is_after_crash {
-                let is_here = |first: BackingRef| self.tiers.has(first.tier);
+                // Not only the first of it: that may be at a lost host.
+                let is_here = |copies: &[BackingRef]| {
+                    copies.iter().any(|copy| self.tiers.has(copy.tier))
+                };
                 self.survey_partition(cluster, partition, is_here, &mut found)?;
             }
         }
@@ -94,13 +97,12 @@ impl Replicas {
         &self,
         cluster: &Cluster,
         partition: PartitionId,
-        concerns: impl Fn(BackingRef) -> bool,
+        concerns: impl Fn(&[BackingRef]) -> bool,
         found: &mut Found,
     ) -> Result<()> {
         let mut outcome = Ok(());
         self.namespace.each_inode_of(partition, |inode| {
-            if outcome.is_ok() && inode.layout.copies().first().is_some_and(|copy| concerns(*copy))
-            {
+            if outcome.is_ok() && concerns(inode.layout.copies()) {
                 outcome = self.look_at(cluster, &inode, found);
             }
         })?;
