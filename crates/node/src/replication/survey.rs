@@ -75,9 +75,8 @@ impl Replicas {
                 self.survey_partition(cluster, partition, |_| true, &mut found)?;
             } else if is_after_crash {
                 // Not only the first of it: that may be at a lost host.
-                let is_here = |copies: &[BackingRef]| {
-                    copies.iter().any(|copy| self.tiers.has(copy.tier))
-                };
+                let is_here =
+                    |copies: &[BackingRef]| copies.iter().any(|copy| self.tiers.has(copy.tier));
                 self.survey_partition(cluster, partition, is_here, &mut found)?;
             }
         }
