@@ -463,6 +463,37 @@ fn what_a_crash_left_unsettled_keeps_its_copies_until_there_are_new_ones() {
 }
 
 #[test]
+fn what_a_crash_left_unsettled_keeps_its_copies_while_another_host_writes_it() {
+    let deployment = Deployment::new();
+    let [a, b, c] = deployment.start_all_sized([("a", 64), ("b", 64), ("c", 1)]);
+    two_copies_at_close(&a);
+    let mut content = pattern(2 * MIB, 1);
+    let ino = put(&a, "f", &content);
+    assert_eq!(nodes_of(&a, "/f"), ["a", "b"], "c has no room");
+    a.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
+    a.write(ino, 5, b"not published", false, false).unwrap();
+    crash(a);
+    crash(b);
+    let a = deployment.start_sized("a", 64);
+    c.meet_members().unwrap();
+    // Before and after the home has tried to settle it.
+    for _ in 0..2 {
+        c.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
+        c.write(ino, 0, b"by c", false, false).unwrap();
+        c.release(ino, true);
+        assert_eq!(nodes_of(&a, "/f"), ["a", "b"]);
+        assert!(!a.wait_until_settled(Instant::now() + Duration::from_secs(2)), "nobody has room");
+    }
+    let b = deployment.start_sized("b", 64);
+    [&a, &b, &c].iter().for_each(|node| node.meet_members().unwrap());
+    settled(&a);
+    assert_eq!(nodes_of(&b, "/f"), ["a", "b"]);
+    content[..4].copy_from_slice(b"by c");
+    content[5..18].copy_from_slice(b"not published");
+    [&a, &b, &c].iter().for_each(|node| assert!(content_of(node, ino).unwrap() == content));
+}
+
+#[test]
 fn what_a_crash_left_unsettled_is_not_taken_for_what_its_copies_have_when_its_record_changed_later()
 {
     let deployment = Deployment::new();
@@ -702,6 +733,7 @@ fn what_the_loss_of_power_left_of_a_file_without_copies_is_the_same_for_all() {
     }
     let a = deployment.start("a");
     for node in [&a, &b, &c] {
+        node.meet_members().unwrap();
         assert_eq!(size(node, "f"), 100_000);
         assert_eq!(get(node, "f").unwrap(), content[..100_000]);
     }

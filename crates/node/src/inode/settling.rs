@@ -315,7 +315,9 @@ impl Settler {
         } else if is_in_doubt {
             // The process that wrote it is gone. What it did to the record since may be newer than what it wrote.
             let is_same = !was_written && self.is_as_recorded(known, &file)?;
-            if !is_same && self.keeps_copies(state, release) {
+            if !is_same && state.awaits_copies(&self.placing, Moment::Sync) {
+                // Its content may be that of the copies, and a safe close have promised them: they stay until there are new
+                // ones. Another host that wants to write does so through this one meanwhile.
                 state.publishing.withhold();
                 return Ok(None);
             }
@@ -352,12 +354,6 @@ impl Settler {
             self.replicas.queue.add(ino, stat.size_bytes);
         }
         Ok(Some(inode))
-    }
-
-    /// Whether the copies that a file had at a crash stay until there are new ones: its content may be theirs, and a safe
-    /// close have promised them. Not where another host waits for the right to write.
-    fn keeps_copies(&self, state: &LiveState, release: &Release) -> bool {
-        *release == Release::Settled && state.awaits_copies(&self.placing, Moment::Sync)
     }
 
     /// Whether a file holds the content of which the record has the sums.
