@@ -45,6 +45,16 @@ impl Process {
             && matches!(stat_of(self.pid), Ok(Some(s)) if s.start_ticks == self.start_ticks && s.state != 'Z')
     }
 
+    /// Whether it was killed, or ends by itself, and the kernel still closes what it has open.
+    #[must_use]
+    pub fn is_ending(&self) -> bool {
+        let is_killed = std::fs::read_to_string(format!("/proc/{}/status", self.pid))
+            .is_ok_and(|status| has_pending(&status, Signal::KILL));
+        let is_it = |stat: &Stat| stat.start_ticks == self.start_ticks;
+        let stat = stat_of(self.pid).ok().flatten().filter(is_it);
+        stat.is_some_and(|stat| is_killed || stat.is_exiting)
+    }
+
     /// A descriptor that becomes readable when the process ends; `None` when it has ended.
     ///
     /// Once it is open the number cannot pass to another process unnoticed, so the check comes after.
@@ -97,9 +107,13 @@ pub fn wait_readable(descriptors: &mut [PollFd<'_>], timeout: Duration) {
     let _ = rustix::event::poll(descriptors, timeout.as_ref());
 }
 
+/// Of the flags in `/proc/PID/stat` (`include/linux/sched.h`).
+const PF_EXITING: u32 = 4;
+
 struct Stat {
     state: char,
     start_ticks: u64,
+    is_exiting: bool,
 }
 
 /// What `/proc/PID/stat` says; `None` when there is no such process.
@@ -118,8 +132,18 @@ fn parse_stat(text: &str) -> Option<Stat> {
     let (_, rest) = text.rsplit_once(')')?;
     let mut fields = rest.split_ascii_whitespace();
     let state = fields.next()?.chars().next()?;
-    let start_ticks = fields.nth(18)?.parse().ok()?;
-    Some(Stat { state, start_ticks })
+    let flags: u32 = fields.nth(5)?.parse().ok()?;
+    let start_ticks = fields.nth(12)?.parse().ok()?;
+    Some(Stat { state, start_ticks, is_exiting: flags & PF_EXITING != 0 })
+}
+
+/// Whether a signal waits for a process, as its `/proc/PID/status` says.
+fn has_pending(status: &str, signal: Signal) -> bool {
+    let masks = status.lines().filter_map(|line| {
+        let mask = line.strip_prefix("SigPnd:").or_else(|| line.strip_prefix("ShdPnd:"))?;
+        u64::from_str_radix(mask.trim(), 16).ok()
+    });
+    masks.fold(0, |all, mask| all | mask) >> (signal.as_raw() - 1) & 1 == 1
 }
 
 fn boot_id() -> std::io::Result<String> {
@@ -152,6 +176,20 @@ mod tests {
         assert_eq!(Process::of(child.id()).unwrap(), None);
         child.wait().unwrap();
         assert!(!process.is_running());
+    }
+
+    #[test]
+    fn one_that_was_killed_is_told_from_one_that_goes_on() {
+        let me = Process::current().unwrap();
+        assert!(!me.is_ending());
+        let status = |own, all| format!("Threads:\t3\nSigPnd:\t{own:016x}\nShdPnd:\t{all:016x}\n");
+        let is_killed = |own, all| has_pending(&status(own, all), Signal::KILL);
+        assert!(is_killed(0x100, 0) && is_killed(0, 0x4100));
+        assert!(!is_killed(0, 0) && !is_killed(0x80, 0x200));
+        let stat = |flags| format!("7 (a) b) S 1 7 7 0 -1 {flags} 1 2 3 4 5 6 7 8 20 0 1 0 4711 0");
+        let parsed = |flags| parse_stat(&stat(flags)).unwrap();
+        assert_eq!((parsed(0x40_0004).is_exiting, parsed(0x40_0100).is_exiting), (true, false));
+        assert_eq!(parsed(0).start_ticks, 4711);
     }
 
     #[test]
