@@ -163,18 +163,21 @@ class Ended:
 
 
 class Waiting:
-    """The programs that wait, in order; handed out to several workers."""
+    """The programs that wait, in order; handed out to several workers.
+
+    Those that only compute have workers of their own.
+    """
 
     def __init__(self, programs: list[Program]) -> None:
         self.programs = programs
         self.stores = 0
         self.changed = Condition()
 
-    def take(self) -> Program | None:
+    def take(self, is_patient: bool) -> Program | None:
         """The next one that may begin, once there is one; None when all have begun."""
         with self.changed:
-            while self.programs:
-                for program in self.programs:
+            while mine := [p for p in self.programs if p.is_patient == is_patient]:
+                for program in mine:
                     if self.stores + program.stores <= STORES or not program.stores:
                         self.programs.remove(program)
                         self.stores += program.stores
@@ -196,9 +199,9 @@ class Runner:
         self.running: set[subprocess.Popen[bytes]] = set()
         self.is_stopped = False
 
-    def work(self, waiting: Waiting, results: "SimpleQueue[Ended]") -> None:
+    def work(self, waiting: Waiting, results: "SimpleQueue[Ended]", is_patient: bool) -> None:
         """Runs what waits, one after the other."""
-        while program := waiting.take():
+        while program := waiting.take(is_patient):
             ended = self.run(program)
             waiting.end(program)
             results.put(ended)
@@ -431,7 +434,10 @@ def main() -> int:
         "--only", action="append", metavar="PART", help="programs with this in their name"
     )
     parser.add_argument(
-        "--jobs", type=int, default=2 * (os.cpu_count() or 1), help="so many programs at once"
+        "--jobs",
+        type=int,
+        default=2 * (os.cpu_count() or 1),
+        help="so many programs at once, and a quarter more that only compute",
     )
     parser.add_argument("--list", action="store_true", help="print the programs and run none")
     arguments = parser.parse_args()
@@ -458,7 +464,8 @@ def run_all(programs: list[Program], jobs: int) -> int:
     runner, started = Runner(), time.monotonic()
     results: list[Ended] = []
     count, waiting, ended = len(programs), Waiting(programs), SimpleQueue[Ended]()
-    workers = [Thread(target=runner.work, args=(waiting, ended)) for _ in range(jobs)]
+    kinds = [False] * jobs + [True] * max(1, jobs // 4)
+    workers = [Thread(target=runner.work, args=(waiting, ended, kind)) for kind in kinds]
     for worker in workers:
         worker.start()
     try:
