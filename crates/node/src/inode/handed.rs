@@ -212,10 +212,14 @@ impl Leases {
         release: &Release,
         wanted_bytes: u32,
     ) -> Result<(Recalled, Option<PassedOn>)> {
+        if state.publishing.is_withheld() {
+            // What was published has its copies, until this has some; whoever wants to write does so here.
+            return Ok((Recalled::InUse, None));
+        }
         let local = state.local().map(|local| (local.backing, Arc::clone(&local.ro)));
         let settled = self.settler.settle_and_tell(ino, state, release)?;
         if let Settled::NotYet = settled {
-            // Somebody has it mapped still.
+            // Somebody has it mapped still, or what it holds is withheld.
             return Ok((Recalled::InUse, None));
         }
         if !matches!(release, Release::PassedTo(_)) {
