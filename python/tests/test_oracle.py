@@ -25,6 +25,8 @@ def test_one_late_call_of_many_is_no_finding() -> None:
     ("found", "said"),
     [
         (measured(3.1, 3.11, 3.12), "late by the same 3.0 s"),
+        (measured(0.1, 3.11, 3.12), "late by the same 3.0 s"),
+        (measured(0.4, 0.45, 3.1, 0.41), "each time"),
         (measured(0.2, 0.21, 0.19), "twice"),
         (measured(0.5, operation="concurrent reads"), "a lock"),
         (measured(1.0, operation="share", foretold=0.33), "where files are placed"),
