@@ -6,7 +6,7 @@
 use std::io::{BufRead, ErrorKind};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use intarsia_cluster::claim::{self, Claim};
 use intarsia_cluster::private;
@@ -14,11 +14,15 @@ use intarsia_types::Error;
 use rustix::process::Signal;
 
 use crate::config::Settings;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{Exit, Failure, Outcome};
 use crate::failpoint;
 use crate::launch::STAY;
 use crate::process::Process;
 
+/// What a `down` says in the claim of its verb.
+pub(crate) const DOWN: &str = "down";
+/// Between two looks whether it has ended.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// What a node says of itself in its claim.
 const STARTING: &str = "starting";
 const SERVING: &str = "serving";
@@ -90,6 +94,29 @@ pub(crate) fn claim_if_there(verb: &str, dir: &Path, patience: Duration) -> Outc
         Ok(claim) => Ok(Some(claim)),
         Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(refused(error)),
+    }
+}
+
+/// As [`claim_made`], for whoever stands back for another `up` at once: a `down` that has told its end, and has only still to
+/// end itself, is waited for no longer than `patience`.
+///
+/// # Errors
+/// As [`claim_for`], and of the file system.
+pub(crate) fn claim_after_down(verb: &str, dir: &Path, patience: Duration) -> Outcome<Claim> {
+    let deadline = Instant::now() + patience;
+    let is_going_down = || {
+        let holder = claim::holder(&dir.join(claim::VERB));
+        holder.is_none_or(|holder| holder.doing == DOWN)
+    };
+    loop {
+        match claim_made(verb, dir, Duration::ZERO) {
+            Err(failure)
+                if failure.exit == Exit::Busy && is_going_down() && Instant::now() < deadline =>
+            {
+                std::thread::sleep(LOOK_AGAIN);
+            }
+            outcome => return outcome,
+        }
     }
 }
 
@@ -170,6 +197,26 @@ pub(crate) fn end_leftover(dir: &Path, patience: Duration) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_up_waits_for_a_down_that_ends_and_not_for_another_up() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("store");
+        let patience = Duration::from_secs(30);
+        let down = claim_made(DOWN, &dir, Duration::ZERO).unwrap();
+        std::thread::scope(|scope| {
+            let up = scope.spawn(|| claim_after_down("up", &dir, patience));
+            std::thread::sleep(Duration::from_millis(300));
+            drop(down);
+            let _up = up.join().unwrap().unwrap();
+            let other = claim_after_down("up", &dir, patience).unwrap_err();
+            assert!(
+                other.exit == Exit::Busy && other.message.contains("(up)"),
+                "{}",
+                other.message
+            );
+        });
+    }
 
     #[test]
     fn a_directory_that_is_removed_meanwhile_is_made_again() {

@@ -131,8 +131,9 @@ impl Begun {
     fn new(told: &launch::Orders) -> Outcome<Self> {
         let dir = told.settings.dir.clone();
         let has_made_dir = !dir.exists();
-        let patience = if told.comes_first { Duration::ZERO } else { CLAIM_PATIENCE };
-        let claim = tenure::claim_made("up", &dir, patience)?;
+        // The first host decides between two 'up' at once.
+        let take = if told.comes_first { tenure::claim_after_down } else { tenure::claim_made };
+        let claim = take("up", &dir, CLAIM_PATIENCE)?;
         let begun = Self { claim, dir, has_made_dir };
         failpoint::reach("agent-up:claimed");
         tenure::end_leftover(&begun.dir, told.settings.wait)?;
@@ -257,7 +258,8 @@ fn end(node: Option<&Process>, settings: &Settings, discard: bool) -> Outcome<Ex
         node.signal(Signal::TERM);
         let _ = node.wait_until_gone(LEAVE);
     }
-    let Ok(Some(_claim)) = tenure::claim_if_there("down", &settings.dir, CLAIM_PATIENCE) else {
+    let Ok(Some(_claim)) = tenure::claim_if_there(tenure::DOWN, &settings.dir, CLAIM_PATIENCE)
+    else {
         return Ok(Exit::Ok);
     };
     let holder = claim::holder(&settings.dir.join(claim::NODE));

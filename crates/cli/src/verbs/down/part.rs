@@ -96,7 +96,7 @@ impl Part {
         if !dir.is_dir() {
             return Ok(());
         }
-        self.claim = tenure::claim_if_there("down", dir, CLAIM_PATIENCE)?;
+        self.claim = tenure::claim_if_there(tenure::DOWN, dir, CLAIM_PATIENCE)?;
         if self.claim.is_none() {
             // An 'up' has taken back what it began there.
             return Ok(());
