@@ -178,7 +178,7 @@ class Waiting:
         with self.changed:
             while mine := [p for p in self.programs if p.is_patient == is_patient]:
                 for program in mine:
-                    if self.stores + program.stores <= STORES or not program.stores:
+                    if self.stores + program.stores <= STORES:
                         self.programs.remove(program)
                         self.stores += program.stores
                         return program

@@ -97,8 +97,8 @@ pub(crate) fn claim_if_there(verb: &str, dir: &Path, patience: Duration) -> Outc
     }
 }
 
-/// As [`claim_made`], for whoever stands back for another `up` at once: a `down` that has told its end, and has only still to
-/// end itself, is waited for no longer than `patience`.
+/// As [`claim_made`], for whoever stands back for another `up` at once: a `down` that has told its end and has only still to
+/// end itself, or the agent of the `up` before that clears the place after it, is waited for no longer than `patience`.
 ///
 /// # Errors
 /// As [`claim_for`], and of the file system.

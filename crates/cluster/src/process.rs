@@ -40,19 +40,23 @@ impl Process {
     /// Whether it still runs; a zombie does not.
     #[must_use]
     pub fn is_running(&self) -> bool {
-        let is_same_boot = boot_id().is_ok_and(|id| id == self.boot_id);
-        is_same_boot
-            && matches!(stat_of(self.pid), Ok(Some(s)) if s.start_ticks == self.start_ticks && s.state != 'Z')
+        self.stat().is_some_and(|stat| stat.state != 'Z')
     }
 
     /// Whether it was killed, or ends by itself, and the kernel still closes what it has open.
     #[must_use]
     pub fn is_ending(&self) -> bool {
-        let is_killed = std::fs::read_to_string(format!("/proc/{}/status", self.pid))
-            .is_ok_and(|status| has_pending(&status, Signal::KILL));
-        let is_it = |stat: &Stat| stat.start_ticks == self.start_ticks;
-        let stat = stat_of(self.pid).ok().flatten().filter(is_it);
-        stat.is_some_and(|stat| is_killed || stat.is_exiting)
+        let is_killed = || {
+            std::fs::read_to_string(format!("/proc/{}/status", self.pid))
+                .is_ok_and(|status| has_pending(&status, Signal::KILL))
+        };
+        self.stat().is_some_and(|stat| stat.is_exiting || is_killed())
+    }
+
+    /// What `/proc` says of it, as long as it is there and no other process with its number.
+    fn stat(&self) -> Option<Stat> {
+        boot_id().ok().filter(|id| *id == self.boot_id)?;
+        stat_of(self.pid).ok()?.filter(|stat| stat.start_ticks == self.start_ticks)
     }
 
     /// A descriptor that becomes readable when the process ends; `None` when it has ended.

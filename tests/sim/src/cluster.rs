@@ -130,9 +130,9 @@ impl Cluster {
 
     fn start_clients(&self, host: &Host) -> Result<(), String> {
         let Some(life) = host.life() else { return Ok(()) };
-        let (end, pause) = (self.load.end, self.load.pace.writer_pause());
+        let (end, pause_ms) = (self.load.end, self.load.pace.writer_pause_ms());
         let may_cut = self.deployment.care != Care::Safe;
-        let work = move |program: &Program| writers::write_until(program, end, pause, may_cut);
+        let work = move |program: &Program| writers::write_until(program, end, pause_ms, may_cut);
         self.start_helper(&life, "writer", work)?;
         if self.deployment.is_operated {
             let hosts: Vec<_> = self.hosts.iter().map(|host| host.name.clone()).collect();

@@ -111,19 +111,19 @@ pub(crate) enum Pace {
 
 impl Pace {
     /// The longest pause between two faults.
-    const fn pause(self) -> Duration {
-        Duration::from_millis(match self {
+    const fn pause_ms(self) -> u64 {
+        match self {
             Self::Calm => 4000,
             Self::Stormy => 500,
-        })
+        }
     }
 
     /// The longest pause between what one writer does and what it does next.
-    pub(crate) const fn writer_pause(self) -> Duration {
-        Duration::from_millis(match self {
+    pub(crate) const fn writer_pause_ms(self) -> u64 {
+        match self {
             Self::Calm => 1500,
             Self::Stormy => 250,
-        })
+        }
     }
 
     /// How long a fault lasts.
@@ -175,9 +175,8 @@ fn break_one_by_one(
     cluster: &Arc<Cluster>,
 ) -> Result<Count, String> {
     let mut count = Count::new();
-    let pause_ms = u64::try_from(pace.pause().as_millis()).unwrap_or(u64::MAX);
     loop {
-        thread::sleep(Duration::from_millis(50 + simulation.below(pause_ms)));
+        thread::sleep(Duration::from_millis(50 + simulation.below(pace.pause_ms())));
         if Instant::now() >= end {
             return Ok(count);
         }

@@ -18,9 +18,8 @@ const FILES: u64 = 4;
 /// Beside an inode, folded, in a few pieces, and large enough that readers share it.
 const SIZES: [usize; 8] = [100, 100, 3_000, 3_000, 20_000, 20_000, 150_000, 700_000];
 
-/// Writes after pauses of up to `pause`, until `end`; cuts files as well, if `may_cut`: what was cut no close has acknowledged.
-pub(crate) fn write_until(program: &Program, end: Instant, pause: Duration, may_cut: bool) {
-    let pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
+/// Writes after pauses of up to `pause_ms`, until `end`; cuts files as well, if `may_cut`: what was cut no close has acknowledged.
+pub(crate) fn write_until(program: &Program, end: Instant, pause_ms: u64, may_cut: bool) {
     while Instant::now() < end {
         program.rest(Duration::from_millis(20 + simulation::below(pause_ms)));
         if let Err(error) = write_once(program, may_cut) {

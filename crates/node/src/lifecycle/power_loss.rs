@@ -77,16 +77,12 @@ impl PowerLoss {
                         let is_foreign =
                             found.is_of_before(inode.btime, inode.ctime, inode.size_bytes, last);
                         foreign.extend(is_foreign.then_some((inode.ino, own)));
-                        let is_summed = inode.checksummed;
-                        if !is_summed && !is_surely_whole(&inode, own, Some(found), last) {
-                            alone.push((inode.ino, own));
-                        }
+                        let is_known =
+                            inode.checksummed || is_surely_whole(&inode, own, Some(found), last);
+                        alone.extend((!is_known).then_some((inode.ino, own)));
                     }
                     // Its name did not reach the disk. What is gone for longer is damage.
-                    None if !was_written_by(inode.ctime, last) => {
-                        missing.push((inode.ino, own));
-                        alone.push((inode.ino, own));
-                    }
+                    None if !was_written_by(inode.ctime, last) => missing.push((inode.ino, own)),
                     None => {}
                 },
                 _ => {}
@@ -99,6 +95,7 @@ impl PowerLoss {
         for (ino, own) in missing {
             tracing::warn!(%ino, "nothing of it reached the disk before the power was lost");
             self.tiers.get(own.tier)?.create(own.file)?;
+            self.tell_what_is_left(ino, own)?;
         }
         for (ino, own) in alone {
             self.tell_what_is_left(ino, own)?;
