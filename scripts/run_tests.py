@@ -4,6 +4,9 @@
 Test programs run side by side, because most of them wait more than they compute; what took longest
 last time begins first. Each prints what it said when it has ended.
 
+Where real time decides, a test can fail for want of a processor. So those of up to three programs
+that failed beside others run once more by themselves, and are named at the end if they pass then.
+
     scripts/run_tests.py                 everything
     scripts/run_tests.py --lane fast     what needs no mount, no lab and no metadata servers
     scripts/run_tests.py --only history  programs with this in their name
@@ -12,7 +15,6 @@ last time begins first. Each prints what it said when it has ended.
 import argparse
 import json
 import os
-import re
 import select
 import shutil
 import signal
@@ -22,12 +24,14 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import SimpleQueue
 from tempfile import TemporaryDirectory
 from threading import Condition, Thread
 from typing import Any
+
+from outcomes import Counts, counted, failed_tests, failures
 
 ROOT = Path(__file__).resolve().parent.parent
 LOGS = ROOT / "build/test-logs"
@@ -63,11 +67,11 @@ IN_MEMORY = ("servers", "lab")
 MEMORY_BYTES = 4 << 30
 # Libraries of linear algebra take all processors for every small matrix, and wait for them busily.
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-# Lines of a failure that are printed once more at the end.
-FAILURE_LINES = 20
 # What all of it may take, and what one program may.
 BUDGET_S = 30 * 60
 LIMIT_S = 20 * 60
+# Where tests of more programs fail, it is not for want of a processor.
+AGAIN_AT_MOST = 3
 # Their tests wait for servers and hosts: twice as many at once as there are processors.
 WAITING = ("cluster-supervision", "tests-lab-life_cycle")
 # Begun first as long as nobody knows how long they take here.
@@ -94,33 +98,6 @@ LANE_OF_PACKAGE = {
     "crates/lab": "lab",
     "tests/lab": "lab",
 }
-CARGO_RESULT = re.compile(r"^test result: .*?(\d+) passed; (\d+) failed; (\d+) ignored", re.M)
-# Of a test of Rust up to its calls, and of one of Python from what failed on.
-FAILURE = re.compile(
-    r"^---- .*? stdout ----$.*?(?=^stack backtrace:|^---- |^failures:|\Z)"
-    r"|^E  .*?(?=^\S|\Z)|^FAILED .*?$",
-    re.M | re.S,
-)
-PYTEST_RESULT = re.compile(r"(\d+) (passed|failed|skipped|errors?)")
-
-
-@dataclass
-class Counts:
-    """Tests by how they ended."""
-
-    passed: int = 0
-    failed: int = 0
-    skipped: int = 0
-
-    def add(self, other: "Counts") -> None:
-        """Adds those of another program."""
-        self.passed += other.passed
-        self.failed += other.failed
-        self.skipped += other.skipped
-
-    def __str__(self) -> str:
-        skipped = f", {self.skipped} skipped" if self.skipped else ""
-        return f"{self.passed} passed, {self.failed} failed{skipped}"
 
 
 @dataclass
@@ -145,6 +122,13 @@ class Program:
             return 0
         return STORES if self.name in MANY_STORES else 1
 
+    def only(self, tests: list[str]) -> "Program":
+        """The same program with just these of its tests, one after the other."""
+        is_pytest = "pytest" in self.command
+        command = [*self.command[:3], *tests] if is_pytest else [*self.command, "--exact", *tests]
+        environment = self.environment | {"RUST_TEST_THREADS": "1"}
+        return replace(self, name=f"{self.name}-again", command=command, environment=environment)
+
     @property
     def log(self) -> Path:
         """Where what it says is kept."""
@@ -160,6 +144,13 @@ class Ended:
     seconds: float
     trouble: str
     processor_s: float = 0.0
+    # What failed beside others and passed alone, of what is counted as passed.
+    passed_alone: list[str] = field(default_factory=list)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a test failed, or the program did."""
+        return bool(self.trouble or self.counts.failed)
 
 
 class Waiting:
@@ -234,6 +225,21 @@ class Runner:
             trouble = f"ended with {status}"
         return Ended(program, counts, time.monotonic() - started, trouble, processor_s)
 
+    def run_again(self, ended: Ended) -> None:
+        """Runs the tests that failed once more, alone; counts them anew if all of them pass.
+
+        A program that crashed or hung has no second run.
+        """
+        tests = failed_tests(ended.program.log.read_text(errors="replace"))
+        if ended.trouble or len(tests) != ended.counts.failed or self.is_stopped:
+            return
+        again = self.run(ended.program.only(tests))
+        print(again.program.log.read_text(errors="replace"), end="")
+        print(f"=== again, alone: {again.program.name}: {again.counts}\n", flush=True)
+        if not again.has_failed and again.counts.passed == len(tests):
+            ended.counts.add(Counts(passed=len(tests), failed=-len(tests)))
+            ended.passed_alone = tests
+
     def stop(self) -> None:
         """Ends what runs."""
         self.is_stopped = True
@@ -272,19 +278,6 @@ def end_group(process: subprocess.Popen[bytes]) -> None:
         except (ProcessLookupError, subprocess.TimeoutExpired):
             continue
         return
-
-
-def counted(said: str) -> Counts:
-    """Counts the tests of a program by what it printed."""
-    counts = Counts()
-    for passed, failed, ignored in CARGO_RESULT.findall(said):
-        counts.add(Counts(int(passed), int(failed), int(ignored)))
-    summaries = [line for line in said.splitlines() if re.search(r"\d+ \w+.* in [\d.]+s", line)]
-    if not CARGO_RESULT.search(said) and summaries:
-        by_kind = {kind.rstrip("s"): int(n) for n, kind in PYTEST_RESULT.findall(summaries[-1])}
-        failed = by_kind.get("failed", 0) + by_kind.get("error", 0)
-        counts.add(Counts(by_kind.get("passed", 0), failed, by_kind.get("skipped", 0)))
-    return counts
 
 
 def built() -> list[dict[str, Any]]:
@@ -361,15 +354,6 @@ def show(ended: Ended, done: int, of: int) -> None:
     print(f"=== {done}/{of} {name}: {ended.counts}, {took}{trouble}\n", flush=True)
 
 
-def failures(said: str) -> list[str]:
-    """What a program said of its failures, without the calls that led there."""
-    found: list[str] = []
-    for part in FAILURE.findall(said):
-        lines = [line[:400] for line in part.splitlines() if line.strip()]
-        found += lines[:FAILURE_LINES]
-    return found
-
-
 def report(results: list[Ended], took_s: float) -> bool:
     """Prints the counts, and whether all is well."""
     total = Counts()
@@ -384,11 +368,14 @@ def report(results: list[Ended], took_s: float) -> bool:
     if total.skipped:
         print(f"{total.skipped} skipped: the reasons are above")
     for ended in results:
-        if ended.trouble or ended.counts.failed:
+        if ended.has_failed or ended.passed_alone:
             print("\n".join(failures(ended.program.log.read_text(errors="replace"))))
+        if ended.has_failed:
             print(f"failed: {ended.program.name} {ended.trouble}".rstrip())
             # One that ended before it counted is a failure of its own.
             total.failed += not ended.counts.failed
+        for test in ended.passed_alone:
+            print(f"failed beside others, and passed alone: {ended.program.name} {test}")
     print(f"{total.passed} passed, {total.failed} failed")
     return not total.failed and bool(results)
 
@@ -439,6 +426,9 @@ def main() -> int:
         default=2 * (os.cpu_count() or 1),
         help="so many programs at once, and a quarter more that only compute",
     )
+    parser.add_argument(
+        "--once", action="store_true", help="give no test that failed a second run, alone"
+    )
     parser.add_argument("--list", action="store_true", help="print the programs and run none")
     arguments = parser.parse_args()
     programs = in_order(chosen(arguments))
@@ -456,10 +446,10 @@ def main() -> int:
     os.sync()
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     with servers_in_memory(programs):
-        return run_all(programs, arguments.jobs)
+        return run_all(programs, arguments.jobs, not arguments.once)
 
 
-def run_all(programs: list[Program], jobs: int) -> int:
+def run_all(programs: list[Program], jobs: int, may_run_again: bool) -> int:
     """Runs programs, some at once, and reports; returns the exit status."""
     runner, started = Runner(), time.monotonic()
     results: list[Ended] = []
@@ -478,6 +468,10 @@ def run_all(programs: list[Program], jobs: int) -> int:
     for worker in workers:
         worker.join()
     keep_times(results)
+    failed = [ended for ended in results if ended.has_failed]
+    if may_run_again and len(failed) <= AGAIN_AT_MOST:
+        for program in failed:
+            runner.run_again(program)
     is_well = report(results, time.monotonic() - started)
     return 0 if is_well and not runner.is_stopped else 1
 
