@@ -4,9 +4,8 @@
 
 mod common;
 
-use std::os::unix::fs::PermissionsExt;
 
-use common::{Answer, Place};
+use common::{Answer, Place, write_program};
 
 /// Stands in for Python: it has every module, and says how it was started.
 const PYTHON: &str = "#!/bin/sh\n[ \"$1\" = -c ] && exit 0\nprintf '<%s>' \"$@\"\nexit 3\n";
@@ -15,8 +14,7 @@ const PYTHON: &str = "#!/bin/sh\n[ \"$1\" = -c ] && exit 0\nprintf '<%s>' \"$@\"
 fn an_analysis_starts_its_part_of_the_package_and_passes_everything_on() {
     let place = Place::new();
     let python = place.path("python");
-    std::fs::write(&python, PYTHON).unwrap();
-    std::fs::set_permissions(&python, std::fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(&python, PYTHON);
     for (verb, started) in [
         ("run", "<-m><intarsia.run>"),
         ("forecast-dedup", "<-m><intarsia.dedup>"),

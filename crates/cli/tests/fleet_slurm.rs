@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use common::{has_fuse, is_root};
+use common::{has_fuse, is_root, write_program};
 use slurm::{Slurm, wait_for};
 
 /// Long enough for a busy machine; what is waited for comes much earlier.
@@ -75,9 +75,7 @@ impl Site {
             self.slurm.dir().display()
         );
         let path = self.path(name);
-        std::fs::write(&path, text).unwrap();
-        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(&path, executable).unwrap();
+        write_program(&path, &text);
         path
     }
 

@@ -8,7 +8,7 @@ mod common;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Stdio};
 
-use common::{Answer, Place, is_root, wait_until};
+use common::{Answer, Place, is_root, wait_until, write_program};
 use serde_json::Value;
 
 /// A lab of one test; taken down at the end, also after a failure.
@@ -266,9 +266,7 @@ fn a_failed_up_leaves_nothing() {
     // A `tc` that fails after namespaces and links were made.
     let dir = lab.place.path("bin");
     std::fs::create_dir(&dir).unwrap();
-    std::fs::write(dir.join("tc"), "#!/bin/sh\necho out of order >&2\nexit 1\n").unwrap();
-    std::fs::set_permissions(dir.join("tc"), std::os::unix::fs::PermissionsExt::from_mode(0o755))
-        .unwrap();
+    write_program(&dir.join("tc"), "#!/bin/sh\necho out of order >&2\nexit 1\n");
     let path = format!("{}:{}", dir.display(), std::env::var("PATH").unwrap());
     let mut up = lab.command(&["up", &lab.name, "--nodes", "3", "--link", "10mbit"]);
     Answer::of(up.env("PATH", path)).code(1).says("out of order").says("tc -batch -");
@@ -302,7 +300,9 @@ fn without_root_it_says_so() {
     // As a user that owns nothing; the program lies where everybody may read it.
     let place = Place::new();
     let program = place.path("intarsia");
-    std::fs::copy(env!("CARGO_BIN_EXE_intarsia"), &program).unwrap();
+    // By another process, as `write_program` does.
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_intarsia")).arg(&program).status();
+    assert!(copied.unwrap().success());
     let root = program.parent().unwrap();
     std::fs::set_permissions(root, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     for verb in [&["lab", "up"][..], &["lab", "status"], &["lab", "down"]] {

@@ -1,6 +1,5 @@
 //! A file that runs as a program stays as it is.
 
-use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use rustix::fs::{OFlags, open};
@@ -13,8 +12,11 @@ use intarsia_posix_tests::{Mode, Settings, Store, find_program, in_both_modes};
 fn a_running_program_is_not_cut(mode: Mode) {
     let store = Store::start(Settings::new(mode));
     let program = store.path("program");
-    let len = std::fs::copy(find_program("sleep").expect("sleep"), &program).unwrap();
-    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+    // By another process: a child that the other test forks meanwhile would have it open for writing still.
+    let mut copy = Command::new("install");
+    copy.args(["-m", "755"]).arg(find_program("sleep").expect("sleep")).arg(&program);
+    assert!(copy.status().unwrap().success());
+    let len = std::fs::metadata(&program).unwrap().len();
     let mut running = Command::new(&program).arg("60").spawn().unwrap();
     let cut = |access: OFlags| open(&program, access | OFlags::TRUNC, rustix::fs::Mode::empty());
     for access in [OFlags::RDONLY, OFlags::WRONLY, OFlags::RDWR] {

@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test program uses a part of it")]
 #![allow(clippy::print_stderr, reason = "a skipped test says so")]
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -84,6 +85,21 @@ impl Drop for Place {
             let _ = self.command(&["down", "--force", &mount]).output();
         }
     }
+}
+
+/// Makes a program of this text.
+///
+/// Another process writes it: a child that some thread forks while this one has it open for writing would keep it
+/// open until it runs its own program, and nobody could run this one meanwhile (ETXTBSY).
+pub(crate) fn write_program(path: &Path, text: &str) {
+    let mut install = Command::new("install")
+        .args(["-m", "755", "/dev/stdin"])
+        .arg(path)
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    install.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    assert!(install.wait().unwrap().success(), "{}", path.display());
 }
 
 /// What the command answered.
