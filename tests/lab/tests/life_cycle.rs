@@ -298,6 +298,9 @@ fn without_metadata_status_and_lost_say_so_and_name_the_silent_hosts() {
     for host in ["n2", "n3"] {
         assert!(said.lines().any(|line| line.contains(host) && line.contains("silent")), "{said}");
     }
+    let status = cluster.status(1).expect("a host without metadata is not one that is down");
+    assert_eq!(status["state"], "without metadata");
+    assert!(cluster.status(2).is_none());
 }
 
 fn up(cluster: &Cluster, more: &[&str]) -> (Option<i32>, String) {

@@ -10,8 +10,9 @@ use intarsia_types::{Error, NodeId, Result};
 
 use crate::membership::cluster::Cluster;
 
-/// How long the metadata may take to answer a question about the state of the store.
-const METADATA: Duration = Duration::from_secs(3);
+/// How long the metadata may take to answer a question about the state of the store: what is left of the ten seconds that a
+/// verb waits for a node is for the hosts to be tried, and for a busy machine.
+const METADATA: Duration = Duration::from_secs(6);
 /// How long a host may take to take a connection.
 const CONNECT: Duration = Duration::from_millis(700);
 
@@ -62,4 +63,17 @@ impl Cluster {
 
 fn answers(address: SocketAddr) -> bool {
     TcpStream::connect_timeout(&address, CONNECT).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_leaves_metadata_on_a_busy_machine_more_than_half_of_what_a_verb_waits() {
+        /// That a verb waits for a node, see `TIMEOUT` of the control socket.
+        const VERB: Duration = Duration::from_secs(10);
+        let asked = ask_for_report(|| Ok(allowance::of(Duration::MAX))).unwrap();
+        assert!(asked > VERB / 2 && asked + 2 * CONNECT < VERB, "{asked:?}");
+    }
 }

@@ -309,6 +309,9 @@ impl<'a> Rounds<'a> {
     fn missing(&self) -> Result<(), String> {
         for host in 1..=HOSTS {
             let status = self.cluster.status(host).ok_or(format!("n{host} does not answer"))?;
+            if status["state"] != "up" {
+                return Err(format!("n{host} is {}", status["state"]));
+            }
             for other in 1..=HOSTS {
                 let state = state_of(&status, &format!("n{other}")).unwrap_or_default();
                 if state != "serving" {

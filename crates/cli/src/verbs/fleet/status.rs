@@ -12,8 +12,8 @@ use crate::exit::{Exit, Outcome};
 use crate::output::{self, columns};
 use crate::verbs::status::{plain, used};
 
-/// A host that takes longer is said not to answer.
-const LIMIT: Duration = Duration::from_secs(9);
+/// A host that takes longer is said not to answer: its node has ten seconds, see [`crate::control`].
+const LIMIT: Duration = Duration::from_secs(13);
 
 /// Asks all hosts, and names those that do not answer.
 pub(crate) fn status(hosts: &Hosts, mount: &Path, as_json: bool) -> Outcome<Exit> {
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn a_host_without_an_answer_is_named() {
-        let silent: Seen = Err("host n2: no answer within 9s, given up".into());
+        let silent: Seen = Err("host n2: no answer within 13s, given up".into());
         assert_eq!(row(&NodeId("n2".into()), &silent).get(1).unwrap(), "no answer");
         assert_eq!(as_value(&NodeId("n2".into()), &silent)["host"], "n2");
         let up: Seen = Ok(json!({ "state": "up", "uptime_s": 61, "unsettled": 2,
