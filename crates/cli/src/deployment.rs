@@ -59,7 +59,7 @@ impl Membership {
 
     /// What is known of the metadata servers, if hosts of this store run some.
     pub(crate) fn redundancy(&self) -> Option<Redundancy> {
-        self.servers.0.as_ref().and_then(Supervisor::redundancy)
+        self.servers.watch().and_then(Supervisor::redundancy)
     }
 
     /// Whether a part of the metadata was given up, and this host is the one that mends the rest.
@@ -74,7 +74,7 @@ impl Membership {
 
     /// What a host still has of the metadata; none while that is not known, or where hosts run no servers.
     pub(crate) fn holding(&self, host: &NodeId) -> Option<Holding> {
-        self.servers.0.as_ref()?.holding(host)
+        self.servers.watch()?.holding(host)
     }
 
     /// From now on the node tells which hosts there are.
@@ -124,7 +124,7 @@ impl Membership {
             };
             start.run(roster(&node, expected(&deployment, assembly)))?
         } else {
-            Servers(None)
+            Servers::default()
         };
         let engine: Arc<dyn MetaEngine> =
             Arc::new(open_engine(&deployment, &secrets, dir, deadline)?);
@@ -182,19 +182,25 @@ impl Membership {
     /// Ends the watch over the metadata servers of this host, which go on.
     pub(crate) fn leave_servers(mut self) {
         self.note_end();
-        if let Some(servers) = &self.servers.0
+        if let Some(watch) = self.servers.watch()
             && self.deployment.durability != Durability::Memory
         {
-            servers.settle(COPY_PATIENCE);
+            watch.settle(COPY_PATIENCE);
         }
-        drop(self.servers.0.take());
+        self.servers.leave();
+    }
+
+    /// Stops the metadata servers that were started here, for a node that is not to stay; those that ran before go on.
+    pub(crate) fn take_back(mut self) -> Result<()> {
+        self.note_end();
+        self.servers.take_back()
     }
 
     /// Stops the metadata servers of this host; what they hold stays on its disk. When the whole store goes
     /// down, nodes of other hosts need them a moment longer, so this waits for those; not for long.
     pub(crate) fn leave(mut self) -> Result<()> {
         self.note_end();
-        if self.servers.0.as_ref().is_some_and(|servers| !servers.states().is_empty()) {
+        if self.servers.watch().is_some_and(|watch| !watch.states().is_empty()) {
             self.wait_for_others();
         }
         failpoint::reach("node:servers-stopping");

@@ -13,6 +13,14 @@ pub(crate) struct EndOrder {
     pub(crate) keep_servers: bool,
     /// The data is about to be deleted.
     pub(crate) discard: bool,
+    /// It is not to stay after all: of the metadata servers those go on that ran before it.
+    pub(crate) takes_back: bool,
+}
+
+impl EndOrder {
+    /// That of a node which does not come to serve.
+    pub(crate) const TAKEN_BACK: Self =
+        Self { keep_servers: false, discard: false, takes_back: true };
 }
 
 #[derive(Default)]
@@ -102,7 +110,7 @@ mod tests {
     #[test]
     fn who_asks_again_follows_the_first_and_hears_the_same_end() {
         let ending = Arc::new(Ending::default());
-        let order = EndOrder { keep_servers: true, discard: false };
+        let order = EndOrder { keep_servers: true, ..EndOrder::default() };
         assert!(ending.begin(order));
         assert!(!ending.begin(EndOrder::default()), "it is ending already");
         assert_eq!(ending.order(), order);
@@ -124,7 +132,7 @@ mod tests {
     #[test]
     fn a_busy_node_goes_on() {
         let ending = Ending::default();
-        assert!(ending.begin(EndOrder { keep_servers: true, discard: true }));
+        assert!(ending.begin(EndOrder { keep_servers: true, discard: true, takes_back: false }));
         ending.take_back();
         assert_eq!(ending.order(), EndOrder::default());
         assert!(ending.follow(&mut |_| {}).is_err());

@@ -375,6 +375,9 @@ impl Store {
             membership.leave_servers();
             return closed;
         }
+        if order.takes_back {
+            return closed.and(membership.take_back().map_err(|e| failure(&e)));
+        }
         progress(json!({ "doing": "waiting for the other hosts to stop" }));
         closed.and(membership.leave().map_err(|e| failure(&e)))
     }

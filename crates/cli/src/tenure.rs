@@ -5,6 +5,7 @@
 
 use std::io::{BufRead, ErrorKind};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -31,7 +32,10 @@ const LEFTOVER_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Held by a node for as long as it lives.
 #[derive(Clone)]
-pub(crate) struct Tenure(Arc<Mutex<Claim>>);
+pub(crate) struct Tenure {
+    claim: Arc<Mutex<Claim>>,
+    is_settled: Arc<AtomicBool>,
+}
 
 impl Tenure {
     /// Claims the directory for a node that is starting, and makes it if it is missing.
@@ -39,18 +43,25 @@ impl Tenure {
         let dir = &settings.dir;
         intarsia_cluster::private::make_dir(dir).map_err(|e| Failure::general(e.to_string()))?;
         let claim = Claim::take(&dir.join(claim::NODE), STARTING, Duration::ZERO);
-        Ok(Self(Arc::new(Mutex::new(claim.map_err(refused)?))))
+        let claim = Arc::new(Mutex::new(claim.map_err(refused)?));
+        Ok(Self { claim, is_settled: Arc::default() })
     }
 
     /// The node is to stay.
     pub(crate) fn settle(&self) -> Outcome {
-        let mut claim = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        self.is_settled.store(true, Ordering::Release);
+        let mut claim = self.claim.lock().unwrap_or_else(PoisonError::into_inner);
         claim.say(SERVING).map_err(|e| Failure::general(e.to_string()))
+    }
+
+    /// Whether the node is to stay, or was when it began to stop.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.is_settled.load(Ordering::Acquire)
     }
 
     /// Tells others what the node is doing.
     pub(crate) fn say(&self, doing: &str) {
-        let mut claim = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut claim = self.claim.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = claim.say(doing) {
             tracing::warn!(%error, "what this node is doing cannot be told");
         }

@@ -252,10 +252,16 @@ impl Server {
 /// # Errors
 /// With the first that cannot be ended; the others are stopped all the same.
 pub fn stop_all(parent: &Path) -> Result<usize> {
-    let dirs: Vec<PathBuf> =
-        std::fs::read_dir(parent).into_iter().flatten().flatten().map(|e| e.path()).collect();
-    let there = dirs.into_iter().filter_map(|dir| running(&dir).map(|process| (dir, process)));
-    let running: Vec<(PathBuf, Process)> = there.chain(removed::running(parent)).collect();
+    stop_all_but(parent, &[])
+}
+
+/// The same, but for these processes: whoever takes back what it began ends exactly what it started.
+///
+/// # Errors
+/// As [`stop_all`].
+pub fn stop_all_but(parent: &Path, spared: &[Process]) -> Result<usize> {
+    let mut running = running_below(parent);
+    running.retain(|(_, process)| !spared.contains(process));
     // At once, so that no primary waits for a replica that is about to end as well.
     for (_, process) in &running {
         process.signal(rustix::process::Signal::TERM);
@@ -271,9 +277,20 @@ pub fn stop_all(parent: &Path) -> Result<usize> {
 /// Whether a server runs in a directory below `parent`.
 #[must_use]
 pub fn is_any_running(parent: &Path) -> bool {
-    let dirs = std::fs::read_dir(parent).into_iter().flatten().flatten();
-    dirs.map(|entry| entry.path()).any(|dir| running(&dir).is_some())
-        || !removed::running(parent).is_empty()
+    !running_below(parent).is_empty()
+}
+
+/// The servers that run in directories below `parent`, whoever started them.
+#[must_use]
+pub fn all_running(parent: &Path) -> Vec<Process> {
+    running_below(parent).into_iter().map(|(_, process)| process).collect()
+}
+
+/// The same with their directories.
+fn running_below(parent: &Path) -> Vec<(PathBuf, Process)> {
+    let dirs = std::fs::read_dir(parent).into_iter().flatten().flatten().map(|e| e.path());
+    let there = dirs.filter_map(|dir| running(&dir).map(|process| (dir, process)));
+    there.chain(removed::running(parent)).collect()
 }
 
 /// Whether a server in a directory below `parent` ended other than by being stopped.
@@ -422,5 +439,26 @@ mod tests {
         set_aside(dir.path()).unwrap();
         assert!(!has(DATA) && !has("nodes.conf"));
         assert_eq!(std::fs::read(dir.path().join("aside/nodes.conf")).unwrap(), b"first");
+    }
+
+    /// A process that has the claim to a directory, as a server has.
+    fn holder_of(dir: &Path) -> Child {
+        std::fs::create_dir_all(dir).unwrap();
+        let claim = Claim::take(&dir.join(LOCK), "starting", Duration::ZERO).unwrap();
+        let stdin = Stdio::from(claim.share().unwrap());
+        Command::new("sleep").arg("60").stdin(stdin).spawn().unwrap()
+    }
+
+    #[test]
+    fn those_that_ran_before_are_spared_when_the_others_are_stopped() {
+        let parent = tempfile::tempdir().unwrap();
+        let mut before = holder_of(&parent.path().join("0"));
+        let earlier = all_running(parent.path());
+        let mut started = holder_of(&parent.path().join("1"));
+        assert_eq!(stop_all_but(parent.path(), &earlier).unwrap(), 1);
+        assert!(started.try_wait().unwrap().is_some() && before.try_wait().unwrap().is_none());
+        assert_eq!(all_running(parent.path()), earlier);
+        assert_eq!(stop_all(parent.path()).unwrap(), 1);
+        before.wait().unwrap();
     }
 }

@@ -304,11 +304,48 @@ fn without_metadata_status_and_lost_say_so_and_name_the_silent_hosts() {
 }
 
 fn up(cluster: &Cluster, more: &[&str]) -> (Option<i32>, String) {
+    ended(up_of(cluster).args(more))
+}
+
+fn up_of(cluster: &Cluster) -> Command {
     let mount = cluster.dir().join("mnt-{host}");
     let mut up = Command::new(intarsia());
     up.arg("up").arg(mount).args(["--lab", cluster.name(), "--dir"]);
-    let output = up.arg(cluster.dir().join("{host}")).args(more).output().unwrap();
+    up.arg(cluster.dir().join("{host}"));
+    up
+}
+
+/// Runs a command to its end: its exit code, and what it says.
+fn ended(command: &mut Command) -> (Option<i32>, String) {
+    let output = command.output().unwrap();
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn an_up_that_fails_ends_the_metadata_servers_that_it_started_and_no_others() {
+    if is_unmet() {
+        return;
+    }
+    let is_there = |pid: &i32| Path::new(&format!("/proc/{pid}")).exists();
+    let cluster = Cluster::start(3);
+    // Of two hosts whose nodes crashed one is taken back because the other fails.
+    let servers = [2, 3].map(|n| cluster.servers(n));
+    [2, 3].iter().for_each(|n| cluster.kill_node(*n));
+    let (code, said) = ended(up_of(&cluster).env("INTARSIA_FAILPOINT", "node:formed@n3"));
+    assert_eq!(code, Some(1), "{said}");
+    assert_eq!([2, 3].map(|n| cluster.servers(n)), servers, "{said}");
+    assert!(servers.iter().flatten().all(is_there), "one that ran before has ended: {said}");
+    cluster.up_again();
+
+    assert!(down(&cluster, &[]).status.success());
+    assert_eq!(cluster.servers(2), [0; 0]);
+    let mut alone = Command::new(intarsia());
+    alone.args(["lab", "exec", "--lab", cluster.name(), "n2", "--"]).arg(intarsia()).arg("up");
+    alone.arg(cluster.mount(2)).args(["--this-host", "--name", "n2", "--dir"]);
+    alone.arg(cluster.store(2)).arg("--deployment").arg(cluster.store(2).join("deployment"));
+    let (code, said) = ended(alone.env("INTARSIA_FAILPOINT", "node:servers-started@n2"));
+    assert_eq!(code, Some(1), "{said}");
+    assert_eq!(cluster.servers(2), [0; 0], "servers are left of a node that was killed: {said}");
 }
 
 #[test]

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use intarsia_cluster::client::{Access, KEEPER_USER};
 use intarsia_cluster::deployment::{Deployment, Member, ServerName};
 use intarsia_cluster::formation;
+use intarsia_cluster::process::Process;
 use intarsia_cluster::recovery::{self, Survivor};
 use intarsia_cluster::secrets::Secrets;
-use intarsia_cluster::servers::{Program, Start};
+use intarsia_cluster::servers::{self, Program, Start};
 use intarsia_cluster::supervision::{Begin, HostSeen, Roster, Supervisor, Watch};
 use intarsia_meta::engines::RedisEngine;
 use intarsia_node::{HostPresence, Node};
@@ -28,19 +29,56 @@ const REPLACE_AT_ONCE: Duration = Duration::from_millis(200);
 /// The node, once it is open.
 pub(super) type OpenNode = Arc<OnceLock<Weak<Node>>>;
 
-/// The metadata servers of this host, if it has any. They would outlive their supervisor, so they are
-/// stopped with this.
-pub(super) struct Servers(pub(super) Option<Supervisor>);
+/// The metadata servers of this host, if it has any.
+#[derive(Default)]
+pub(super) struct Servers {
+    watch: Option<Supervisor>,
+    /// Until they are stopped, or left to go on: with this, those end that were started here, which would outlive their
+    /// supervisor. Those that ran before may be all that other hosts have, and go on.
+    begun: Option<Begun>,
+}
+
+/// What was there before the servers of this host were started.
+struct Begun {
+    dir: PathBuf,
+    earlier: Vec<Process>,
+}
 
 impl Servers {
-    pub(super) fn stop(&mut self) -> Result<()> {
-        self.0.take().map_or(Ok(()), Supervisor::stop)
+    fn begin_in(dir: &Path) -> Self {
+        let begun = Begun { dir: dir.to_owned(), earlier: servers::all_running(dir) };
+        Self { watch: None, begun: Some(begun) }
+    }
+
+    /// The watch over them.
+    pub(super) const fn watch(&self) -> Option<&Supervisor> {
+        self.watch.as_ref()
+    }
+
+    /// Ends the watch over them, and lets them go on.
+    pub(super) fn leave(mut self) {
+        self.begun = None;
+    }
+
+    /// Ends the watch and stops all of them, keeping their data.
+    pub(super) fn stop(mut self) -> Result<()> {
+        if let Some(begun) = &mut self.begun {
+            begun.earlier.clear();
+        }
+        self.take_back()
+    }
+
+    /// Ends the watch and stops those that were started here.
+    pub(super) fn take_back(&mut self) -> Result<()> {
+        drop(self.watch.take());
+        let Some(Begun { dir, earlier }) = self.begun.take() else { return Ok(()) };
+        servers::stop_all_but(&dir, &earlier).map(|_| ())
     }
 }
 
 impl Drop for Servers {
     fn drop(&mut self) {
-        if let Err(error) = self.stop() {
+        if let Err(error) = self.take_back() {
             tracing::error!(%error, "the metadata servers of this host may still run");
         }
     }
@@ -104,12 +142,13 @@ impl ServerStart<'_> {
             replace_after: if lacks { REPLACE_AT_ONCE } else { REPLACE_AFTER },
             roster,
         };
+        let mut servers = Servers::begin_in(self.dir);
         self.restore()?;
         let begin = self.begin(&watch);
         if begin == Begin::Join {
             tracing::info!(host = %self.host, "the metadata servers of this host begin anew as replicas");
         }
-        let servers = Servers(Some(Supervisor::start(watch, begin, self.left())?));
+        servers.watch = Some(Supervisor::start(watch, begin, self.left())?);
         failpoint::reach("node:servers-started");
         self.form(begin)?;
         failpoint::reach("node:formed");
@@ -121,7 +160,7 @@ impl ServerStart<'_> {
         let restored = self.assembly.iter().flat_map(|assembly| &assembly.restored);
         for (_, number) in restored.filter(|(host, _)| host == self.host) {
             tracing::warn!(number, "a metadata server goes on with what it had set aside");
-            intarsia_cluster::servers::restore_aside(&self.dir.join(number.to_string()))?;
+            servers::restore_aside(&self.dir.join(number.to_string()))?;
         }
         Ok(())
     }

@@ -161,9 +161,10 @@ fn serve(
     announce(node.ready(settings, &plan));
     let end = node.work(settings, signals);
     failpoint::reach("node:unmounted");
-    start.tenure.say("stopping");
     // Unless somebody has asked for another end.
-    node.ending.begin(EndOrder::default());
+    let order = if start.tenure.is_settled() { EndOrder::default() } else { EndOrder::TAKEN_BACK };
+    node.ending.begin(order);
+    start.tenure.say("stopping");
     node.finish(settings);
     server.drain(ANSWERED_WITHIN);
     drop(server);
@@ -224,7 +225,7 @@ impl Running {
                 Ok(Self { store, mounted: Arc::new(mounted), ending: Arc::default(), mended })
             }
             Err(failure) => {
-                let _ = store.close(EndOrder::default(), &mut |_| {});
+                let _ = store.close(EndOrder::TAKEN_BACK, &mut |_| {});
                 Err(failure)
             }
         }
@@ -256,7 +257,7 @@ impl Running {
         };
         registered().inspect_err(|_| {
             let _ = mounts::detach(&settings.mount);
-            let _ = self.store.close(EndOrder::default(), &mut |_| {});
+            let _ = self.store.close(EndOrder::TAKEN_BACK, &mut |_| {});
         })
     }
 
@@ -453,7 +454,7 @@ impl Operations for Desk {
             }
             Request::Stay { host } => self.store.keep_host(&host),
             Request::Unmount { keep_servers, discard } => {
-                self.end(EndOrder { keep_servers, discard }, progress)
+                self.end(EndOrder { keep_servers, discard, takes_back: false }, progress)
             }
         }
     }

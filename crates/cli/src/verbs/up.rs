@@ -7,6 +7,7 @@ use intarsia_cluster::claim::Claim;
 use serde_json::json;
 
 use super::advised::Advised;
+use super::down::part;
 use super::fleet;
 use crate::cli::{Global, Up};
 use crate::config::{self, Settings};
@@ -51,6 +52,7 @@ pub(crate) fn run(arguments: &Up, global: &Global) -> Outcome<Exit> {
     let made = made_dir::private(&dir).map_err(|e| Failure::io(dir.display(), &e))?;
     let claim = claim(&settings)?;
     failpoint::reach("up-here:claimed");
+    let earlier = part::running_servers(&dir);
     let started = launch::start(
         &Orders {
             settings,
@@ -65,6 +67,10 @@ pub(crate) fn run(arguments: &Up, global: &Global) -> Outcome<Exit> {
         || true,
     );
     let (ready, tether) = started.inspect_err(|_| {
+        // A node that was killed has left its servers.
+        if let Err(failure) = part::stop_servers(&dir, &earlier) {
+            output::warn(&failure.message);
+        }
         claim.remove();
         made_dir::forget_unfounded(&dir, &made);
     })?;

@@ -65,16 +65,16 @@ pub(super) fn run(orders: &mut Orders) -> Outcome<Exit> {
     }
     told.bundle = Some(*bundle);
     told.assembly = Some(assembly);
-    let Some(tether) = start(&told, orders)? else {
+    let Some(started) = start(&told, orders)? else {
         begun.clear();
         return Ok(Exit::Ok);
     };
     if let Some(UpStep::Stay) = orders.next()? {
-        let released = tether.release();
+        let released = started.tether.release();
         failpoint::reach("agent-up:stayed");
         answer(&released)?;
     } else {
-        take_back(tether, &told.settings);
+        started.take_back(&told.settings);
         begun.clear();
     }
     Ok(Exit::Ok)
@@ -93,18 +93,18 @@ pub(super) fn keep(orders: &mut Orders) -> Outcome<Exit> {
     if told.assembly.as_ref().is_some_and(|assembly| assembly.is_founding) {
         begun.clear_ground()?;
     }
-    let Some(tether) = start(&told, orders)? else {
+    let Some(started) = start(&told, orders)? else {
         begun.clear();
         return Ok(Exit::Ok);
     };
     let settings = &told.settings;
     let Some(UpStep::Stay) = orders.next()? else {
-        take_back(tether, settings);
+        started.take_back(settings);
         begun.clear();
         return Ok(Exit::Ok);
     };
-    let node = tether.process();
-    answer(&tether.release())?;
+    let node = started.tether.process();
+    answer(&started.tether.release())?;
     // From here on 'down' may take it down.
     drop(begun);
     let (sender, happenings) = mpsc::channel();
@@ -143,7 +143,7 @@ impl Begun {
     /// Ends and removes what is left of an attempt to found a store here, for a new one.
     fn clear_ground(&self) -> Outcome {
         if !self.dir.join("store.json").exists() {
-            part::stop_servers(&self.dir)?;
+            part::stop_servers(&self.dir, &[])?;
             forget_unfounded(&self.dir);
         }
         Ok(())
@@ -168,38 +168,44 @@ impl Begun {
     }
 }
 
+/// A node that is starting.
+struct Started {
+    tether: Tether,
+    /// The metadata servers that ran before it: they may be all that others have.
+    earlier: Vec<Process>,
+}
+
 /// Starts a node and says what became of it; none when it failed, and then nothing of it runs.
-fn start(told: &launch::Orders, orders: &Orders) -> Outcome<Option<Tether>> {
-    let had_servers = intarsia_cluster::servers::is_any_running(&told.settings.dir.join("servers"));
+fn start(told: &launch::Orders, orders: &Orders) -> Outcome<Option<Started>> {
+    let earlier = part::running_servers(&told.settings.dir);
     // Nothing is said to an agent meanwhile.
     match launch::start(told, || !orders.is_gone(Duration::ZERO)) {
         Ok((ready, tether)) => {
             failpoint::reach("agent-up:started");
             say(&Saying::Done(ready))?;
-            Ok(Some(tether))
+            Ok(Some(Started { tether, earlier }))
         }
         Err(failure) => {
-            // Those that ran before may be all that others have.
-            if !had_servers {
-                stop_servers(&told.settings);
-            }
+            stop_servers(&told.settings, &earlier);
             say(&Saying::<Ready>::Failed(failure))?;
             Ok(None)
         }
     }
 }
 
-/// Ends a node that nobody wants any more.
-fn take_back(tether: Tether, settings: &Settings) {
-    tether.cut(LEAVE);
-    if let Err(failure) = down::by_force(&settings.mount) {
-        output::warn(&failure.message);
+impl Started {
+    /// Ends a node that nobody wants any more, and what it has started.
+    fn take_back(self, settings: &Settings) {
+        self.tether.cut(LEAVE);
+        if let Err(failure) = down::by_force(&settings.mount) {
+            output::warn(&failure.message);
+        }
+        stop_servers(settings, &self.earlier);
     }
-    stop_servers(settings);
 }
 
-fn stop_servers(settings: &Settings) {
-    if let Err(failure) = part::stop_servers(&settings.dir) {
+fn stop_servers(settings: &Settings, spared: &[Process]) {
+    if let Err(failure) = part::stop_servers(&settings.dir, spared) {
         output::warn(&failure.message);
     }
 }
@@ -267,7 +273,7 @@ fn end(node: Option<&Process>, settings: &Settings, discard: bool) -> Outcome<Ex
         return Ok(Exit::Ok);
     }
     let cleared = if is_clear(settings) { Ok(()) } else { down::by_force(&settings.mount) };
-    stop_servers(settings);
+    stop_servers(settings, &[]);
     if discard {
         let tiers: Vec<_> = settings.tiers.iter().map(|t| t.dir.clone()).collect();
         purge::purge(&purge::contents(&settings.dir, &tiers)?)?;

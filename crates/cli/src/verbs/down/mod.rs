@@ -185,7 +185,7 @@ pub(crate) fn in_words(doing: &Value) -> Option<String> {
     Some(text)
 }
 
-/// Takes down what is mounted here, whatever uses it.
+/// Takes down what is mounted here, whatever uses it; its metadata servers are the caller's.
 pub(crate) fn by_force(mount: &Path) -> Outcome {
     let registry = Registry::of_user()?;
     let Some(entry) = registry.by_mount(mount) else { return Ok(()) };
@@ -197,7 +197,7 @@ pub(crate) fn by_force(mount: &Path) -> Outcome {
             let _ = entry.process.wait_until_gone(FORCE_PATIENCE);
         }
     }
-    part::clear(&entry, &registry)
+    part::clear_place(&entry, &registry)
 }
 
 /// Names everybody who holds the mount.

@@ -16,6 +16,7 @@ use super::busy;
 use crate::control::{self, Request};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mounts::{self, Health, MountEntry};
+use crate::process::Process;
 use crate::registry::{Entry, Registry};
 use crate::verbs::purge;
 use crate::{holders, made_dir, output, process, target, tenure};
@@ -235,7 +236,7 @@ impl Part {
                 }
             }
             Found::Directory(dir) => {
-                stop_servers(dir)?;
+                stop_servers(dir, &[])?;
                 if purge {
                     purge::purge(&purge::contents(dir, &[])?)?;
                 }
@@ -314,9 +315,14 @@ fn is_store(dir: &Path) -> bool {
     dir.join("store.json").exists() || purge::is_begun(dir)
 }
 
-/// Removes what a dead node left: metadata servers, mount, socket, registry entry, mount point.
-pub(crate) fn clear(entry: &Entry, registry: &Registry) -> Outcome {
-    stop_servers(&entry.dir)?;
+/// Removes what a dead node left: metadata servers, and its place.
+fn clear(entry: &Entry, registry: &Registry) -> Outcome {
+    stop_servers(&entry.dir, &[])?;
+    clear_place(entry, registry)
+}
+
+/// Removes the place of a dead node: mount, socket, registry entry, mount point.
+pub(super) fn clear_place(entry: &Entry, registry: &Registry) -> Outcome {
     while let Some(mount) = mounts::at(&entry.mount_point).filter(MountEntry::is_ours) {
         mounts::detach(&mount.mount_point)?;
     }
@@ -328,10 +334,15 @@ pub(crate) fn clear(entry: &Entry, registry: &Registry) -> Outcome {
     Ok(())
 }
 
-/// Ends all metadata servers of a store's directory, whoever started them.
-pub(crate) fn stop_servers(dir: &Path) -> Outcome {
-    let stopped = servers::stop_all(&dir.join("servers"));
+/// Ends the metadata servers of a store's directory, whoever started them, but for those that are spared.
+pub(crate) fn stop_servers(dir: &Path, spared: &[Process]) -> Outcome {
+    let stopped = servers::stop_all_but(&dir.join("servers"), spared);
     stopped.map(|_| ()).map_err(|e| Failure::general(e.to_string()))
+}
+
+/// The metadata servers that run in a store's directory.
+pub(crate) fn running_servers(dir: &Path) -> Vec<Process> {
+    servers::all_running(&dir.join("servers"))
 }
 
 fn unmount_unregistered(mount: &MountEntry, by_force: bool) -> Outcome {
