@@ -8,13 +8,13 @@
 //! What a server had is never deleted when it begins anew: it is set aside, and goes once the server
 //! has copied everything from its primary.
 
+mod aside;
 mod kept;
 mod program;
 mod removed;
 mod settings;
 
-use std::ffi::OsStr;
-use std::fs::{DirEntry, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,8 @@ use crate::deployment::{ServerAddress, ServerName};
 use crate::private;
 use crate::process::{Process, wait_readable};
 
-pub use kept::{Aside, Kept, has_any_formed, kept, restore_aside};
+pub use aside::restore_aside;
+pub use kept::{Aside, Kept, has_any_formed, kept};
 pub use program::Program;
 pub use settings::{Replication, Settings};
 
@@ -103,7 +104,7 @@ impl Server {
         // Under its old name and without its data it would be a primary that has nothing, and its replicas would copy that.
         let has_lost_data = settings.durability != Durability::Memory && !dir.join(DATA).exists();
         if start == Start::Empty || has_lost_data {
-            set_aside(dir)?;
+            aside::set_aside(dir)?;
         }
         let configuration = settings.write()?;
         let failed = |e| Error::io(format!("start {name} with {}", program.path().display()), e);
@@ -210,10 +211,8 @@ impl Server {
     /// # Errors
     /// Of the file system.
     pub fn note_complete(&self) -> Result<()> {
-        let failed = |e| Error::io(format!("note in {}", self.dir.display()), e);
         private::write_file(&self.dir.join(COMPLETE), b"")?;
-        let old = [ASIDE, INCOMPLETE].map(|name| self.dir.join(name));
-        old.iter().filter(|dir| dir.exists()).try_for_each(std::fs::remove_dir_all).map_err(failed)
+        [ASIDE, INCOMPLETE].iter().try_for_each(|name| aside::remove(&self.dir.join(name)))
     }
 
     /// Notes that it is about to copy from another primary.
@@ -221,6 +220,11 @@ impl Server {
     /// # Errors
     /// Of the file system; then it must not.
     pub fn note_incomplete(&self) -> Result<()> {
+        if is_complete(&self.dir) {
+            // An older copy whose removal was cut short must not be taken for a newer one; nor what is left of the one that
+            // was put back tell that this one is whole.
+            aside::remove(&self.dir.join(ASIDE))?;
+        }
         match std::fs::remove_file(self.dir.join(COMPLETE)) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
                 Err(Error::io(format!("note in {}", self.dir.display()), e))
@@ -372,39 +376,6 @@ fn record(dir: &Path, pid: u32) -> Result<Process> {
     Ok(process)
 }
 
-/// Sets data and name aside; the log stays. What was set aside before stays instead, because what came after it was
-/// not whole yet.
-fn set_aside(dir: &Path) -> Result<()> {
-    let aside = dir.join(ASIDE);
-    let keeps = dir.join(DATA).exists() && !aside.exists();
-    if keeps {
-        private::make_dir(&aside)?;
-    }
-    let failed = |e| Error::io(format!("directory {}", dir.display()), e);
-    for entry in contents(dir).map_err(failed)? {
-        let path = entry.path();
-        let moved = if keeps {
-            std::fs::rename(&path, aside.join(entry.file_name()))
-        } else if entry.file_type().is_ok_and(|t| t.is_dir()) {
-            std::fs::remove_dir_all(&path)
-        } else {
-            std::fs::remove_file(&path)
-        };
-        moved.map_err(|e| Error::io(format!("set {} aside", path.display()), e))?;
-    }
-    Ok(())
-}
-
-/// What a server has in its directory, beside its log, its claim and what was set aside. The data comes first: where a move
-/// of all is cut short, what is left is taken for that of a server without data.
-fn contents(dir: &Path) -> std::io::Result<Vec<DirEntry>> {
-    let stays = |name: &OsStr| [LOG, LOCK, ASIDE, INCOMPLETE].iter().any(|own| name == *own);
-    let entries = std::fs::read_dir(dir)?.flatten();
-    let mut entries: Vec<_> = entries.filter(|entry| !stays(&entry.file_name())).collect();
-    entries.sort_by_key(|entry| entry.file_name() != DATA);
-    Ok(entries)
-}
-
 fn open_log(dir: &Path) -> std::io::Result<File> {
     OpenOptions::new().create(true).append(true).mode(0o600).open(dir.join(LOG))
 }
@@ -422,27 +393,8 @@ fn log_tail(dir: &Path) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn what_a_server_had_is_set_aside_once_and_not_deleted() {
-        let dir = tempfile::tempdir().unwrap();
-        let has = |path: &str| dir.path().join(path).exists();
-        std::fs::create_dir(dir.path().join(DATA)).unwrap();
-        for name in [LOG, LOCK, RECORD, "nodes.conf"] {
-            std::fs::write(dir.path().join(name), "first").unwrap();
-        }
-        set_aside(dir.path()).unwrap();
-        assert!(has("aside/appendonlydir") && has("aside/nodes.conf") && has(LOG) && has(LOCK));
-        assert!(!has(DATA) && !has("nodes.conf"));
-        // It began to copy and died again: what is whole is what lies aside.
-        std::fs::create_dir(dir.path().join(DATA)).unwrap();
-        std::fs::write(dir.path().join("nodes.conf"), "second").unwrap();
-        set_aside(dir.path()).unwrap();
-        assert!(!has(DATA) && !has("nodes.conf"));
-        assert_eq!(std::fs::read(dir.path().join("aside/nodes.conf")).unwrap(), b"first");
-    }
-
     /// A process that has the claim to a directory, as a server has.
-    fn holder_of(dir: &Path) -> Child {
+    pub(super) fn holder_of(dir: &Path) -> Child {
         std::fs::create_dir_all(dir).unwrap();
         let claim = Claim::take(&dir.join(LOCK), "starting", Duration::ZERO).unwrap();
         let stdin = Stdio::from(claim.share().unwrap());

@@ -3,11 +3,9 @@
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-use intarsia_types::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-use super::{ASIDE, COMPLETE, DATA, INCOMPLETE, MAP, contents, has_data, is_complete};
-use crate::private;
+use super::{ASIDE, COMPLETE, MAP, has_data, is_complete};
 
 /// A server whose data lies on a disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,35 +85,6 @@ fn map_in(dir: &Path) -> String {
     std::fs::read_to_string(dir.join(MAP)).unwrap_or_default()
 }
 
-/// Puts back what a server had before it began to copy, whose directory this is. It must not run. What it had copied since,
-/// which is not everything, is set aside instead.
-///
-/// # Errors
-/// Of the file system.
-pub fn restore_aside(dir: &Path) -> Result<()> {
-    let aside = dir.join(ASIDE);
-    let failed = |e| Error::io(format!("restore {}", aside.display()), e);
-    let is_half_moved = !has_data(dir) && dir.join(COMPLETE).exists();
-    if has_data(&aside) && !is_half_moved {
-        let incomplete = dir.join(INCOMPLETE);
-        if incomplete.exists() {
-            std::fs::remove_dir_all(&incomplete).map_err(failed)?;
-        }
-        private::make_dir(&incomplete)?;
-        for entry in contents(dir).map_err(failed)? {
-            std::fs::rename(entry.path(), incomplete.join(entry.file_name())).map_err(failed)?;
-        }
-    }
-    // The data comes after all else, and then what says that it is complete: cut short, it is known all the same.
-    let mut entries: Vec<_> = std::fs::read_dir(&aside).map_err(failed)?.flatten().collect();
-    let order = |name: &std::ffi::OsStr| (name == COMPLETE, name == DATA);
-    entries.sort_by_key(|entry| order(&entry.file_name()));
-    for entry in entries {
-        std::fs::rename(entry.path(), dir.join(entry.file_name())).map_err(failed)?;
-    }
-    std::fs::remove_dir(&aside).map_err(failed)
-}
-
 /// Whether all that was set aside is in its place again but for what says that it is complete.
 pub(super) fn is_put_back(dir: &Path) -> bool {
     let aside = dir.join(ASIDE);
@@ -124,7 +93,7 @@ pub(super) fn is_put_back(dir: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::set_aside;
+    use super::super::DATA;
     use super::*;
 
     fn begin(dir: &Path, map: &str) {
@@ -143,39 +112,5 @@ mod tests {
         let other = "b 10.0.0.2:7401@7402 master - 0 0 2 connected 0-16383\n";
         std::fs::write(dir.join(MAP), format!("{own}{other}{end}")).unwrap();
         assert!(has_any_formed(parent.path()));
-    }
-
-    #[test]
-    fn what_was_set_aside_is_seen_until_all_is_copied_and_can_be_put_back() {
-        let parent = tempfile::tempdir().unwrap();
-        let dir = parent.path().join("1");
-        std::fs::create_dir(&dir).unwrap();
-        begin(&dir, "first");
-        std::fs::write(dir.join(COMPLETE), "").unwrap();
-        assert_eq!(
-            (kept(parent.path())[0].is_complete, &kept(parent.path())[0].aside),
-            (true, &None)
-        );
-        set_aside(&dir).unwrap();
-        // Also before it has anything again.
-        assert_eq!(kept(parent.path())[0].aside.as_ref().unwrap().map, "first");
-        begin(&dir, "second");
-        let [one] = &kept(parent.path())[..] else { panic!("one server") };
-        assert_eq!((one.number, one.is_complete, one.map.as_str()), (1, false, "second"));
-        assert_eq!(one.aside.as_ref().unwrap().map, "first");
-        restore_aside(&dir).unwrap();
-        let [one] = &kept(parent.path())[..] else { panic!("one server") };
-        assert_eq!((one.is_complete, one.map.as_str(), &one.aside), (true, "first", &None));
-        assert!(dir.join(INCOMPLETE).join(DATA).exists() && !dir.join(ASIDE).exists());
-    }
-
-    #[test]
-    fn what_was_not_complete_when_it_was_set_aside_does_not_count() {
-        let parent = tempfile::tempdir().unwrap();
-        let dir = parent.path().join("0");
-        std::fs::create_dir(&dir).unwrap();
-        begin(&dir, "first");
-        set_aside(&dir).unwrap();
-        assert_eq!(kept(parent.path()), []);
     }
 }
