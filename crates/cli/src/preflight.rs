@@ -4,7 +4,6 @@ mod places;
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use intarsia_types::Durability;
 use places::Identity;
@@ -88,11 +87,6 @@ impl Plan {
     }
 }
 
-/// What the kernel may need to close what a process has open that was killed.
-const KILLED: Duration = Duration::from_secs(10);
-/// Between its last instruction and the moment from which the kernel says that it ends.
-const LOOKED: Duration = Duration::from_millis(100);
-
 /// A second `up` on the same place; what a dead node left is noted for clearing.
 fn check_running(settings: &Settings, registry: &Registry, plan: &mut Plan) -> Outcome {
     for entry in registry.entries() {
@@ -101,9 +95,7 @@ fn check_running(settings: &Settings, registry: &Registry, plan: &mut Plan) -> O
         if !is_same_mount && !is_same_dir {
             continue;
         }
-        // One that was just killed is gone in a moment.
-        let patience = if entry.process.is_ending() { KILLED } else { LOOKED };
-        if !entry.process.wait_until_gone(patience) {
+        if !entry.process.has_ended() {
             return Err(already_running(&entry, is_same_mount, settings));
         }
         if let Some(mount) = mounts::at(&entry.mount_point).filter(MountEntry::is_ours)

@@ -24,8 +24,7 @@ impl Process {
     /// # Errors
     /// When `/proc` cannot be read.
     pub fn of(pid: u32) -> std::io::Result<Option<Self>> {
-        let stat = stat_of(pid)?.filter(|s| s.state != 'Z');
-        let Some(stat) = stat else { return Ok(None) };
+        let Some(stat) = stat_of(pid)?.filter(|stat| stat.state != 'Z') else { return Ok(None) };
         Ok(Some(Self { pid, start_ticks: stat.start_ticks, boot_id: boot_id()? }))
     }
 
@@ -53,6 +52,16 @@ impl Process {
         self.stat().is_some_and(|stat| stat.is_exiting || is_killed())
     }
 
+    /// Whether it has ended. One that was killed, or ends by itself, is gone in a moment: it is waited for.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        /// What the kernel may need to close what a process has open that was killed.
+        const KILLED: Duration = Duration::from_secs(10);
+        /// Between its last instruction and the moment from which the kernel says that it ends.
+        const LOOKED: Duration = Duration::from_millis(100);
+        self.wait_until_gone(if self.is_ending() { KILLED } else { LOOKED })
+    }
+
     /// What `/proc` says of it, as long as it is there and no other process with its number.
     fn stat(&self) -> Option<Stat> {
         boot_id().ok().filter(|id| *id == self.boot_id)?;
@@ -66,7 +75,7 @@ impl Process {
     pub fn descriptor(&self) -> Option<OwnedFd> {
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw)?;
         let descriptor = rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok()?;
-        self.is_running().then_some(descriptor)
+        self.stat().is_some_and(|stat| !stat.is_over()).then_some(descriptor)
     }
 
     /// Sends a signal, if it still runs: never to another process that took over its number.
@@ -116,8 +125,17 @@ const PF_EXITING: u32 = 4;
 
 struct Stat {
     state: char,
+    threads: u64,
     start_ticks: u64,
     is_exiting: bool,
+}
+
+impl Stat {
+    /// Whether all of it has ended and only its parent has not heard of that. Its first thread may end before the others,
+    /// which have its files open and hold its locks until they end too.
+    const fn is_over(&self) -> bool {
+        self.state == 'Z' && self.threads <= 1
+    }
 }
 
 /// What `/proc/PID/stat` says; `None` when there is no such process.
@@ -137,8 +155,9 @@ fn parse_stat(text: &str) -> Option<Stat> {
     let mut fields = rest.split_ascii_whitespace();
     let state = fields.next()?.chars().next()?;
     let flags: u32 = fields.nth(5)?.parse().ok()?;
-    let start_ticks = fields.nth(12)?.parse().ok()?;
-    Some(Stat { state, start_ticks, is_exiting: flags & PF_EXITING != 0 })
+    let threads = fields.nth(10)?.parse().ok()?;
+    let start_ticks = fields.nth(1)?.parse().ok()?;
+    Some(Stat { state, threads, start_ticks, is_exiting: flags & PF_EXITING != 0 })
 }
 
 /// Whether a signal waits for a process, as its `/proc/PID/status` says.
@@ -194,6 +213,24 @@ mod tests {
         let parsed = |flags| parse_stat(&stat(flags)).unwrap();
         assert_eq!((parsed(0x40_0004).is_exiting, parsed(0x40_0100).is_exiting), (true, false));
         assert_eq!(parsed(0).start_ticks, 4711);
+    }
+
+    #[test]
+    fn one_whose_first_thread_has_ended_runs_until_the_last_has() {
+        let stat =
+            |threads| format!("7 (node) Z 1 7 7 0 -1 4 1 2 3 4 5 6 7 8 20 0 {threads} 0 4711 0");
+        let is_over = |threads| parse_stat(&stat(threads)).unwrap().is_over();
+        assert!(is_over(1) && !is_over(2));
+    }
+
+    #[test]
+    fn one_that_was_killed_is_waited_for_and_one_that_goes_on_is_not() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let process = Process::of(child.id()).unwrap().unwrap();
+        assert!(!process.has_ended());
+        child.kill().unwrap();
+        assert!(process.has_ended());
+        child.wait().unwrap();
     }
 
     #[test]

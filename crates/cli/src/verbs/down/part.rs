@@ -126,7 +126,8 @@ impl Part {
     pub(crate) fn ask(&self) -> Outcome<Standing> {
         match &self.found {
             Found::Store(entry) => {
-                if entry.process.is_running() && holders::is_busy(&entry.mount_point) {
+                let look = || holders::is_busy(&entry.mount_point);
+                if is_in_use(&entry.process, look) {
                     return Err(busy(&entry.mount_point));
                 }
                 Ok(Standing::Up)
@@ -247,6 +248,13 @@ impl Part {
     }
 }
 
+/// Whether a look at the mount of a node finds it in use, by others than a node that was killed and has not quite ended.
+fn is_in_use(node: &Process, look: impl FnOnce() -> bool) -> bool {
+    let is_over = || !node.is_running() || node.is_ending() && node.has_ended();
+    // It may have been killed since.
+    !is_over() && look() && !node.has_ended()
+}
+
 /// Asks again while a call that nobody holds a file for keeps the mount busy: one that waits for metadata servers, as
 /// after the loss of a host, such as the look whether the mount is alive.
 fn patiently<T>(entry: &Entry, mut ask: impl FnMut() -> Outcome<T>) -> Outcome<T> {
@@ -357,4 +365,24 @@ fn unmount_unregistered(mount: &MountEntry, by_force: bool) -> Outcome {
     }
     output::message(&format!("{} is unmounted; its node was not registered here.", path.display()));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn a_node_that_is_killed_does_not_use_its_mount() {
+        let mut node = Command::new("sleep").arg("60").spawn().unwrap();
+        let process = Process::of(node.id()).unwrap().unwrap();
+        assert!(!is_in_use(&process, || false) && is_in_use(&process, || true));
+        let killed_meanwhile = || {
+            node.kill().unwrap();
+            true
+        };
+        assert!(!is_in_use(&process, killed_meanwhile));
+        assert!(!is_in_use(&process, || panic!("nobody need look who uses its mount")));
+        node.wait().unwrap();
+    }
 }
