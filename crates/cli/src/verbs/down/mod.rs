@@ -1,5 +1,6 @@
 //! `down`: take a store down, whatever state it is in.
 
+mod found;
 pub(crate) mod part;
 
 use std::path::Path;

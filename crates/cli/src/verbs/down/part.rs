@@ -3,7 +3,7 @@
 //! A store over several hosts goes down in the same steps, each on all hosts before the next begins: so nothing has
 //! been stopped when somebody is in the way, and the metadata servers end last.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use intarsia_cluster::claim::Claim;
@@ -13,13 +13,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::busy;
+pub(crate) use super::found::Found;
+use super::found::{Named, is_store};
 use crate::control::{self, Request};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mounts::{self, Health, MountEntry};
 use crate::process::Process;
 use crate::registry::{Entry, Registry};
 use crate::verbs::purge;
-use crate::{holders, made_dir, output, process, target, tenure};
+use crate::{holders, made_dir, output, process, tenure};
 
 /// Another verb on the same directory is soon over, unless it is one that takes long.
 const CLAIM_PATIENCE: Duration = Duration::from_secs(2);
@@ -29,21 +31,10 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// Once a node has closed its store it only has to exit.
 const EXIT_PATIENCE: Duration = Duration::from_secs(20);
 
-/// What was found.
-pub(crate) enum Found {
-    /// A store in the registry, its node alive or dead.
-    Store(Box<Entry>),
-    /// A mount of ours that no registry of this user knows.
-    Mount(MountEntry),
-    /// A store that is not up, by its directory. Servers of it may run.
-    Directory(PathBuf),
-    /// Nothing at all, in words.
-    Nothing(String),
-}
-
 /// The part of a store that is on this host.
 pub(crate) struct Part {
     pub(crate) found: Found,
+    named: Named,
     registry: Registry,
     /// Nobody else changes what runs in its directory meanwhile.
     claim: Option<Claim>,
@@ -79,35 +70,32 @@ pub(crate) struct Manner {
 impl Part {
     /// What `path` names, or what lies in `dir` when that is given: a mount point, a store's directory.
     pub(crate) fn find(path: Option<&Path>, dir: Option<&Path>) -> Outcome<Self> {
-        let registry = Registry::of_user()?;
-        let found = find(&registry, path, dir)?;
-        Ok(Self { found, registry, claim: None })
+        Self::find_in(Registry::of_user()?, Named::new(path, dir))
     }
 
-    /// Keeps every other verb off the directory.
+    fn find_in(registry: Registry, named: Named) -> Outcome<Self> {
+        let found = named.find(&registry)?;
+        Ok(Self { found, named, registry, claim: None })
+    }
+
+    /// Keeps every other verb off the directory, and looks again then: another may have brought the store up meanwhile, or
+    /// deleted it.
     ///
     /// # Errors
     /// Busy, when another verb works there.
     pub(crate) fn claim(&mut self) -> Outcome {
-        let dir = match &self.found {
-            Found::Store(entry) => &entry.dir,
-            Found::Directory(dir) => dir,
-            Found::Mount(_) | Found::Nothing(_) => return Ok(()),
-        };
-        if !dir.is_dir() {
-            return Ok(());
+        /// Each is one more verb that has changed where the store lies since the last.
+        const LOOKS: usize = 10;
+        for _ in 0..LOOKS {
+            let dir = self.dir().map(Path::to_owned);
+            self.claim = dir.as_deref().map_or(Ok(None), claim)?;
+            self.found = self.named.find(&self.registry)?;
+            if self.dir() == dir.as_deref() {
+                return Ok(());
+            }
         }
-        self.claim = tenure::claim_if_there(tenure::DOWN, dir, CLAIM_PATIENCE)?;
-        if self.claim.is_none() {
-            // An 'up' has taken back what it began there.
-            return Ok(());
-        }
-        // Nobody waits for a node that is still starting.
-        tenure::end_leftover(dir, Duration::ZERO).or_else(|failure| match failure.exit {
-            // One that is stopping is followed to its end.
-            Exit::Busy => Ok(()),
-            _ => Err(failure),
-        })
+        Err(Failure::busy("other verbs bring stores up and down here all the time")
+            .with_help("wait for them, and try again"))
     }
 
     /// The store's directory, if that is known.
@@ -248,6 +236,23 @@ impl Part {
     }
 }
 
+/// Claims a directory for a `down`; none where it is gone, as when an `up` has taken back what it began there.
+fn claim(dir: &Path) -> Outcome<Option<Claim>> {
+    if !dir.is_dir() {
+        return Ok(None);
+    }
+    let claim = tenure::claim_if_there(tenure::DOWN, dir, CLAIM_PATIENCE)?;
+    if claim.is_none() {
+        return Ok(None);
+    }
+    // Nobody waits for a node that is still starting.
+    match tenure::end_leftover(dir, Duration::ZERO) {
+        // One that is stopping is followed to its end.
+        Err(failure) if failure.exit != Exit::Busy => Err(failure),
+        _ => Ok(claim),
+    }
+}
+
 /// Whether a look at the mount of a node finds it in use, by others than a node that was killed and has not quite ended.
 fn is_in_use(node: &Process, look: impl FnOnce() -> bool) -> bool {
     let is_over = || !node.is_running() || node.is_ending() && node.has_ended();
@@ -272,55 +277,6 @@ fn patiently<T>(entry: &Entry, mut ask: impl FnMut() -> Outcome<T>) -> Outcome<T
 fn is_held_by_somebody(mount_point: &Path) -> bool {
     !mounts::below(mount_point).is_empty()
         || mounts::at(mount_point).is_none_or(|mount| !holders::of(&mount).holders.is_empty())
-}
-
-fn find(registry: &Registry, path: Option<&Path>, dir: Option<&Path>) -> Outcome<Found> {
-    let Some(path) = target::named(path) else {
-        return match (registry.entries().is_empty(), dir) {
-            (_, Some(dir)) => Ok(by_directory(registry, dir)),
-            (true, None) => Ok(Found::Nothing("no store is up".into())),
-            (false, None) => Ok(Found::Store(Box::new(target::one(registry, None)?))),
-        };
-    };
-    let path = mounts::canonical(&path).map_err(|e| Failure::io(path.display(), &e))?;
-    if let Some(entry) = registry.by_mount(&path).or_else(|| registry.by_dir(&path)) {
-        return Ok(Found::Store(Box::new(entry)));
-    }
-    match mounts::at(&path) {
-        Some(mount) if mount.is_ours() => return Ok(Found::Mount(mount)),
-        Some(mount) => {
-            return Err(Failure::not_running(format!(
-                "{} is a mount of type {}, none of ours",
-                path.display(),
-                mount.kind
-            )));
-        }
-        None => {}
-    }
-    if let Some(dir) = dir {
-        return Ok(by_directory(registry, dir));
-    }
-    if is_store(&path) {
-        return Ok(Found::Directory(path));
-    }
-    Ok(match registry.last_at(&path) {
-        Some(last) => Found::Directory(last.dir),
-        None => Found::Nothing(format!("no store is up at {}", path.display())),
-    })
-}
-
-fn by_directory(registry: &Registry, dir: &Path) -> Found {
-    let dir = mounts::canonical(dir).unwrap_or_else(|_| dir.to_owned());
-    match registry.by_dir(&dir) {
-        Some(entry) => Found::Store(Box::new(entry)),
-        None if is_store(&dir) => Found::Directory(dir),
-        None => Found::Nothing(format!("no store lies in {}", dir.display())),
-    }
-}
-
-/// Whether a store lies here, or what an interrupted `up` left of one.
-fn is_store(dir: &Path) -> bool {
-    dir.join("store.json").exists() || purge::is_begun(dir)
 }
 
 /// Removes what a dead node left: metadata servers, and its place.
@@ -370,19 +326,97 @@ fn unmount_unregistered(mount: &MountEntry, by_force: bool) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::Command;
+    use std::path::PathBuf;
+    use std::process::{Child, Command};
+
+    struct Host {
+        #[expect(dead_code, reason = "held until the end")]
+        place: tempfile::TempDir,
+        root: PathBuf,
+        node: Child,
+    }
+
+    impl Host {
+        fn new() -> Self {
+            let place = tempfile::tempdir().unwrap();
+            let root = place.path().canonicalize().unwrap();
+            let node = Command::new("sleep").arg("60").spawn().unwrap();
+            std::fs::create_dir(root.join("store")).unwrap();
+            std::fs::write(root.join("store/store.json"), "{}").unwrap();
+            Self { place, root, node }
+        }
+
+        fn registry(&self) -> Registry {
+            Registry::at(&self.root.join("registry"))
+        }
+
+        fn process(&self) -> Process {
+            Process::of(self.node.id()).unwrap().unwrap()
+        }
+
+        fn entry(&self) -> Entry {
+            let (mount_point, dir) = (self.root.join("mnt"), self.root.join("store"));
+            Entry {
+                mount_point,
+                socket: dir.join("control.sock"),
+                dir,
+                tiers: Vec::new(),
+                process: self.process(),
+                version: String::new(),
+                started: String::new(),
+                made_mount_point: false,
+            }
+        }
+
+        fn look(&self) -> Part {
+            let (path, dir) = (self.root.join("mnt"), self.root.join("store"));
+            Part::find_in(self.registry(), Named::new(Some(&path), Some(&dir))).unwrap()
+        }
+    }
+
+    impl Drop for Host {
+        fn drop(&mut self) {
+            let _ = self.node.kill();
+            let _ = self.node.wait();
+        }
+    }
+
+    #[test]
+    fn what_another_verb_did_before_the_claim_is_seen() {
+        let host = Host::new();
+        let mut part = host.look();
+        assert!(matches!(part.found, Found::Directory(_)));
+        // An `up` came to its end.
+        host.registry().write(&host.entry()).unwrap();
+        part.claim().unwrap();
+        assert!(matches!(&part.found, Found::Store(entry) if entry.process == host.process()));
+        drop(part);
+
+        let mut part = host.look();
+        // A `down --purge` did.
+        std::fs::remove_dir_all(host.root.join("store")).unwrap();
+        host.registry().remove(&host.entry().mount_point);
+        part.claim().unwrap();
+        assert!(matches!(part.found, Found::Nothing(_)) && part.claim.is_none());
+
+        // Where nothing was, a store came up.
+        let mut part = host.look();
+        std::fs::create_dir(host.root.join("store")).unwrap();
+        host.registry().write(&host.entry()).unwrap();
+        part.claim().unwrap();
+        assert!(matches!(part.found, Found::Store(_)) && part.claim.is_some());
+    }
 
     #[test]
     fn a_node_that_is_killed_does_not_use_its_mount() {
-        let mut node = Command::new("sleep").arg("60").spawn().unwrap();
-        let process = Process::of(node.id()).unwrap().unwrap();
+        let mut host = Host::new();
+        let process = host.process();
         assert!(!is_in_use(&process, || false) && is_in_use(&process, || true));
         let killed_meanwhile = || {
-            node.kill().unwrap();
+            host.node.kill().unwrap();
             true
         };
         assert!(!is_in_use(&process, killed_meanwhile));
         assert!(!is_in_use(&process, || panic!("nobody need look who uses its mount")));
-        node.wait().unwrap();
     }
 }
