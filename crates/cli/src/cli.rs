@@ -147,9 +147,10 @@ pub(crate) struct Down {
     /// The store's directory, as for `up`, where nothing is mounted and nobody remembers it
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) dir: Option<PathBuf>,
-    /// How long a node may take to end without showing that it works; with --force, to end at all
-    #[arg(long, value_name = "TIME", default_value = "10s")]
-    pub(crate) timeout: String,
+    /// How long a node may take to end without saying anything new [default: 10s; for one that shows that it lives 10m, with
+    /// --force 30s]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) timeout: Option<String>,
     #[command(flatten)]
     pub(crate) hosts: HostFlags,
     /// Delete the store's data too

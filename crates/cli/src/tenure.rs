@@ -18,6 +18,7 @@ use crate::config::Settings;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::failpoint;
 use crate::launch::STAY;
+use crate::output;
 use crate::process::Process;
 
 /// What a `down` says in the claim of its verb.
@@ -29,6 +30,8 @@ const STARTING: &str = "starting";
 const SERVING: &str = "serving";
 /// A node that nobody waits for may take so long to end in order.
 const LEFTOVER_PATIENCE: Duration = Duration::from_secs(5);
+/// A verb that is ended by force may take so long to end by itself.
+const VERB_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Held by a node for as long as it lives.
 #[derive(Clone)]
@@ -106,6 +109,23 @@ pub(crate) fn claim_if_there(verb: &str, dir: &Path, patience: Duration) -> Outc
         Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(refused(error)),
     }
+}
+
+/// The same for a `down` by force: another verb that has not come to its end within `patience` is ended, as each verb may be
+/// at any step and then be given again. Nobody goes past one that works.
+///
+/// # Errors
+/// As [`claim_for`], when it cannot be ended.
+pub(crate) fn claim_by_force(dir: &Path, patience: Duration) -> Outcome<Option<Claim>> {
+    match claim_if_there(DOWN, dir, patience) {
+        Err(failure) if failure.exit == Exit::Busy => output::warn(&failure.message),
+        outcome => return outcome,
+    }
+    if let Some(holder) = claim::holder(&dir.join(claim::VERB)) {
+        output::warn(&format!("ending process {} ({})", holder.process.pid, holder.doing));
+        let _ = holder.process.end(VERB_PATIENCE);
+    }
+    claim_if_there(DOWN, dir, VERB_PATIENCE)
 }
 
 /// As [`claim_made`], for whoever stands back for another `up` at once: a `down` that has told its end and has only still to
@@ -208,6 +228,7 @@ pub(crate) fn end_leftover(dir: &Path, patience: Duration) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::{Command, Stdio};
 
     #[test]
     fn an_up_waits_for_a_down_that_ends_and_not_for_another_up() {
@@ -244,5 +265,26 @@ mod tests {
             scope.spawn(come_and_go);
             come_and_go();
         });
+    }
+    #[test]
+    fn a_down_by_force_ends_another_verb_and_does_not_go_past_it() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path();
+        let held = claim_made("up", dir, Duration::ZERO).unwrap();
+        let stdin = Stdio::from(held.share().unwrap());
+        let mut up = Command::new("sleep").arg("60").stdin(stdin).spawn().unwrap();
+        let hold_as = |process: Process| {
+            let holder = claim::Holder { doing: "up".to_owned(), process };
+            std::fs::write(dir.join(claim::VERB), toml::to_string(&holder).unwrap()).unwrap();
+        };
+        let process = Process::of(up.id()).unwrap().unwrap();
+        drop(held);
+        // Nobody knows who it is.
+        hold_as(Process { boot_id: "another".to_owned(), ..process });
+        let failure = claim_by_force(dir, Duration::ZERO).unwrap_err();
+        assert!(failure.exit == Exit::Busy && process.is_running(), "{}", failure.message);
+        hold_as(process);
+        assert!(claim_by_force(dir, Duration::ZERO).unwrap().is_some());
+        assert!(up.try_wait().unwrap().is_some());
     }
 }

@@ -5,8 +5,9 @@
 
 mod common;
 
+use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use common::{Answer, Place, has_fuse, is_root};
 
@@ -198,4 +199,38 @@ fn another_users_store_is_named_as_theirs() {
             .says(&format!("the store at {mount} is root's, and you are user {USER}"));
     }
     assert!(std::fs::read_dir(place.path("mnt")).is_ok());
+}
+
+#[test]
+fn by_force_nobody_goes_past_another_verb_that_cannot_be_ended() {
+    let place = Place::new();
+    let store = place.path("store");
+    std::fs::create_dir(&store).unwrap();
+    std::fs::write(store.join("store.json"), r#"{"store":"s","tiers":[]}"#).unwrap();
+    let lock = store.join("verb.lock");
+    // Of whom nobody knows which process it is.
+    let mut flock = Command::new("flock");
+    let mut other = flock.arg("--no-fork").arg(&lock).args(["sleep", "600"]).spawn().unwrap();
+    let is_held =
+        || !Command::new("flock").arg("-n").arg(&lock).arg("true").status().unwrap().success();
+    common::wait_until("the lock", is_held);
+
+    let second = serde_json::json!({ "secs": 1, "nanos": 0 });
+    let manner = serde_json::json!({ "force": true, "purge": true, "keep_servers": true,
+        "patience": second, "closing": second });
+    let orders = serde_json::json!({ "host": "n1", "mount": place.path("mnt"), "dir": store,
+        "manner": manner });
+    let mut agent = place.command(&["agent", "down"]);
+    let mut agent = agent.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut told = agent.stdin.take().unwrap();
+    writeln!(told, "{orders}\n\"finish\"\n\"stop\"").unwrap();
+    let said = agent.wait_with_output().unwrap().stdout;
+    drop(told);
+    let command = place.run(&["down", "--force", "--purge", store.to_str().unwrap()]);
+    other.kill().unwrap();
+    other.wait().unwrap();
+    let said = String::from_utf8(said).unwrap();
+    assert!(said.contains("failed") && said.contains("another process holds"), "{said}");
+    command.code(4).says("another process holds");
+    assert!(store.join("store.json").exists());
 }

@@ -15,6 +15,18 @@ pub(crate) fn call(
     request: &Request,
     mut progress: impl FnMut(Value),
 ) -> Outcome<Value> {
+    call_while(path, request, |value| {
+        progress(value);
+        Ok(())
+    })
+}
+
+/// The same until `progress` fails; the node goes on with what it was asked for.
+pub(crate) fn call_while(
+    path: &Path,
+    request: &Request,
+    mut progress: impl FnMut(Value) -> Outcome,
+) -> Outcome<Value> {
     let fail = |why: String| {
         Failure::general(format!("the node at {} does not answer: {why}", path.display()))
             .with_help("see node.log beside the socket; 'intarsia down --force' ends a hung node")
@@ -28,7 +40,7 @@ pub(crate) fn call(
     let mut reader = BufReader::new(stream);
     loop {
         match receive(&mut reader).map_err(fail)? {
-            Some(Reply::Progress(value)) => progress(value),
+            Some(Reply::Progress(value)) => progress(value)?,
             Some(Reply::Done(value)) => return Ok(value),
             Some(Reply::Failed(failure)) => return Err(failure),
             None => return Err(fail("it closed the connection".into())),

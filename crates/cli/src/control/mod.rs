@@ -13,7 +13,7 @@ mod message;
 mod server;
 mod socket;
 
-pub(crate) use client::call;
+pub(crate) use client::{call, call_while};
 pub(crate) use message::Request;
 pub(crate) use server::{Operations, Server};
 

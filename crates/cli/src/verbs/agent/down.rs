@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{Orders, Saying, answer, say};
 use crate::exit::{Exit, Outcome};
 use crate::failpoint;
-use crate::verbs::down::part::{Manner, Part};
+use crate::verbs::down::part::{Manner, Part, Standing};
 
 /// What an agent of `down` is told first.
 #[derive(Clone, Serialize, Deserialize)]
@@ -40,14 +40,15 @@ pub(super) fn run(orders: &mut Orders) -> Outcome<Exit> {
     failpoint::on_host(&told.host);
     let mut found = Part::find(Some(&told.mount), told.dir.as_deref());
     let asked = found.as_mut().map_err(|failure| failure.clone()).and_then(|part| {
-        part.claim()?;
+        // Nobody goes past another verb; who uses the mount is in nobody's way by force.
+        part.claim(told.manner.force)?;
         failpoint::reach("agent-down:claimed");
-        part.ask()
+        let asked = part.ask();
+        if told.manner.force { Ok(asked.unwrap_or(Standing::Up)) } else { asked }
     });
-    let may_go_on = asked.is_ok() || told.manner.force;
     answer(&asked)?;
     failpoint::reach("agent-down:asked");
-    let (Ok(part), true) = (found, may_go_on) else { return Ok(Exit::Ok) };
+    let (Ok(part), Ok(_)) = (found, asked) else { return Ok(Exit::Ok) };
     while let Some(step) = orders.next()? {
         match step {
             DownStep::Finish => {

@@ -19,14 +19,17 @@ use crate::mounts;
 use crate::registry::{Entry, Registry};
 use crate::{holders, output, target};
 
+/// How long a node may take to end without showing that it works, if the user does not say.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The same for one that shows that it lives and says nothing new, as while a slow disk takes all that it has to write.
+const CLOSING_PATIENCE: Duration = Duration::from_secs(600);
+/// The same by force.
+const FORCED: Duration = Duration::from_secs(30);
 /// How long a node that was told to end by force may take.
 const FORCE_PATIENCE: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(arguments: &Down) -> Outcome<Exit> {
-    let patience = config::duration(&arguments.timeout)
-        .map_err(|e| Failure::usage(format!("--timeout: {e}")))?;
-    let manner =
-        Manner { force: arguments.force, purge: arguments.purge, keep_servers: false, patience };
+    let manner = manner(arguments)?;
     if let Some(hosts) = fleet::Hosts::meant(&arguments.hosts)? {
         let mount = target::named(arguments.store.as_deref()).ok_or_else(|| {
             Failure::usage("with several hosts the mount point must be named, as for 'up'")
@@ -41,7 +44,7 @@ pub(crate) fn run(arguments: &Down) -> Outcome<Exit> {
     if arguments.dry_run {
         return describe(&part, arguments);
     }
-    part.claim()?;
+    part.claim(arguments.force)?;
     failpoint::reach("down-here:claimed");
     if arguments.lazy {
         return detach(&part, arguments);
@@ -62,6 +65,18 @@ pub(crate) fn run(arguments: &Down) -> Outcome<Exit> {
     part.stop(arguments.purge)?;
     failpoint::reach("down-here:stopped");
     conclude(&part, last.as_ref(), arguments)
+}
+
+fn manner(arguments: &Down) -> Outcome<Manner> {
+    let timeout = arguments.timeout.as_deref().map(config::duration).transpose();
+    let timeout = timeout.map_err(|e| Failure::usage(format!("--timeout: {e}")))?;
+    Ok(Manner {
+        force: arguments.force,
+        purge: arguments.purge,
+        keep_servers: false,
+        patience: timeout.unwrap_or(PATIENCE),
+        closing: timeout.unwrap_or(if arguments.force { FORCED } else { CLOSING_PATIENCE }),
+    })
 }
 
 /// There is nothing to take down, which is no failure; data that was to be deleted and is not found is one.

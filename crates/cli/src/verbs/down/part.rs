@@ -65,6 +65,8 @@ pub(crate) struct Manner {
     pub(crate) keep_servers: bool,
     /// How long a node may do nothing that shows before it is given up.
     pub(crate) patience: Duration,
+    /// How long a node that ends may say the same before it is no longer waited for.
+    pub(crate) closing: Duration,
 }
 
 impl Part {
@@ -79,16 +81,16 @@ impl Part {
     }
 
     /// Keeps every other verb off the directory, and looks again then: another may have brought the store up meanwhile, or
-    /// deleted it.
+    /// deleted it. By force, one that is still at work after a while is ended.
     ///
     /// # Errors
     /// Busy, when another verb works there.
-    pub(crate) fn claim(&mut self) -> Outcome {
+    pub(crate) fn claim(&mut self, by_force: bool) -> Outcome {
         /// Each is one more verb that has changed where the store lies since the last.
         const LOOKS: usize = 10;
         for _ in 0..LOOKS {
             let dir = self.dir().map(Path::to_owned);
-            self.claim = dir.as_deref().map_or(Ok(None), claim)?;
+            self.claim = dir.as_deref().map_or(Ok(None), |dir| claim(dir, by_force))?;
             self.found = self.named.find(&self.registry)?;
             if self.dir() == dir.as_deref() {
                 return Ok(());
@@ -158,7 +160,15 @@ impl Part {
         progress: &mut dyn FnMut(Value),
     ) -> Outcome<Option<Value>> {
         let request = Request::Unmount { keep_servers: manner.keep_servers, discard: manner.purge };
-        match patiently(entry, || control::call(&entry.socket, &request, &mut *progress)) {
+        let mut ask = || {
+            let mut pace = Pace::new(manner.closing);
+            control::call_while(&entry.socket, &request, |doing| {
+                pace.hear(&doing)?;
+                progress(doing);
+                Ok(())
+            })
+        };
+        match patiently(entry, &mut ask) {
             Ok(status) => {
                 if entry.process.wait_until_gone(manner.patience.max(EXIT_PATIENCE)) {
                     return Ok(Some(status));
@@ -237,11 +247,15 @@ impl Part {
 }
 
 /// Claims a directory for a `down`; none where it is gone, as when an `up` has taken back what it began there.
-fn claim(dir: &Path) -> Outcome<Option<Claim>> {
+fn claim(dir: &Path, by_force: bool) -> Outcome<Option<Claim>> {
     if !dir.is_dir() {
         return Ok(None);
     }
-    let claim = tenure::claim_if_there(tenure::DOWN, dir, CLAIM_PATIENCE)?;
+    let claim = if by_force {
+        tenure::claim_by_force(dir, CLAIM_PATIENCE)?
+    } else {
+        tenure::claim_if_there(tenure::DOWN, dir, CLAIM_PATIENCE)?
+    };
     if claim.is_none() {
         return Ok(None);
     }
@@ -258,6 +272,37 @@ fn is_in_use(node: &Process, look: impl FnOnce() -> bool) -> bool {
     let is_over = || !node.is_running() || node.is_ending() && node.has_ended();
     // It may have been killed since.
     !is_over() && look() && !node.has_ended()
+}
+
+/// Whether a node that ends says anything new, which shows that it gets on.
+struct Pace {
+    patience: Duration,
+    said: Value,
+    since: Instant,
+}
+
+impl Pace {
+    fn new(patience: Duration) -> Self {
+        Self { patience, said: Value::Null, since: Instant::now() }
+    }
+
+    /// Hears a word of it; a mere sign of life is none.
+    fn hear(&mut self, doing: &Value) -> Outcome {
+        if !doing.is_null() && *doing != self.said {
+            (self.said, self.since) = (doing.clone(), Instant::now());
+            return Ok(());
+        }
+        if self.since.elapsed() <= self.patience {
+            return Ok(());
+        }
+        let said = super::in_words(&self.said);
+        let at = said.map_or_else(String::new, |said| format!(" (it is {said})"));
+        Err(Failure::general(format!(
+            "the node is ending, and has said nothing new for {}{at}",
+            humantime::format_duration(self.patience)
+        ))
+        .with_help("it goes on: give the same command again to wait for it; --force ends it"))
+    }
 }
 
 /// Asks again while a call that nobody holds a file for keeps the mount busy: one that waits for metadata servers, as
@@ -388,7 +433,7 @@ mod tests {
         assert!(matches!(part.found, Found::Directory(_)));
         // An `up` came to its end.
         host.registry().write(&host.entry()).unwrap();
-        part.claim().unwrap();
+        part.claim(false).unwrap();
         assert!(matches!(&part.found, Found::Store(entry) if entry.process == host.process()));
         drop(part);
 
@@ -396,14 +441,14 @@ mod tests {
         // A `down --purge` did.
         std::fs::remove_dir_all(host.root.join("store")).unwrap();
         host.registry().remove(&host.entry().mount_point);
-        part.claim().unwrap();
+        part.claim(false).unwrap();
         assert!(matches!(part.found, Found::Nothing(_)) && part.claim.is_none());
 
         // Where nothing was, a store came up.
         let mut part = host.look();
         std::fs::create_dir(host.root.join("store")).unwrap();
         host.registry().write(&host.entry()).unwrap();
-        part.claim().unwrap();
+        part.claim(false).unwrap();
         assert!(matches!(part.found, Found::Store(_)) && part.claim.is_some());
     }
 
@@ -418,5 +463,21 @@ mod tests {
         };
         assert!(!is_in_use(&process, killed_meanwhile));
         assert!(!is_in_use(&process, || panic!("nobody need look who uses its mount")));
+    }
+
+    #[test]
+    fn a_node_that_says_the_same_for_too_long_is_not_waited_for() {
+        let doing =
+            |left: u64| serde_json::json!({ "doing": "settling files", "files_left": left });
+        let mut pace = Pace::new(Duration::ZERO);
+        for left in [3, 2, 1] {
+            pace.hear(&doing(left)).unwrap();
+        }
+        let failure = pace.hear(&Value::Null).unwrap_err();
+        assert!(failure.message.contains("settling files, 1 files left"), "{}", failure.message);
+        let mut pace = Pace::new(Duration::from_secs(3600));
+        for said in [doing(1), doing(1), Value::Null] {
+            pace.hear(&said).unwrap();
+        }
     }
 }

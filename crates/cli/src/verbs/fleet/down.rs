@@ -21,6 +21,8 @@ use crate::verbs::down::part::{Manner, Standing};
 
 /// A node shows every second that it works; one that shows nothing for so long is given up.
 const SILENCE: Duration = Duration::from_secs(45);
+/// What it may take by force to end other verbs on a host, and what they have begun.
+const OTHERS: Duration = Duration::from_secs(30);
 /// What metadata servers may take to end, and the data to be deleted.
 const STOP: Duration = Duration::from_secs(120);
 
@@ -42,7 +44,8 @@ pub(crate) fn down(hosts: &Hosts, mount: &Path, arguments: &Down, manner: Manner
     })?;
     let mut agents = Conversation::begin(&launch);
     let all = agents.hosts().to_vec();
-    let asked: Outcomes<Standing> = agents.hear(&all, LOOK, |_, _| {});
+    let patience = if manner.force { LOOK + OTHERS } else { LOOK };
+    let asked: Outcomes<Standing> = agents.hear(&all, patience, |_, _| {});
     failpoint::reach("down:asked");
     let standings = standings(asked, manner)?;
     if arguments.dry_run {
@@ -76,9 +79,6 @@ fn standings(asked: Outcomes<Standing>, manner: Manner) -> Outcome<Standings> {
     for (host, answer) in asked {
         match answer {
             Ok(standing) => drop(standings.found.insert(host, standing)),
-            Err(failure) if failure.exit == Exit::Busy && manner.force => {
-                standings.found.insert(host, Standing::Up);
-            }
             Err(failure) if failure.exit == Exit::Busy => busy.push(failure),
             Err(failure) => standings.unreachable.push(failure),
         }
@@ -86,10 +86,13 @@ fn standings(asked: Outcomes<Standing>, manner: Manner) -> Outcome<Standings> {
     match worst(busy) {
         Some(mut failure) => {
             failure.message.push_str("\nNothing was stopped on any host.");
-            failure.help = Some(
-                "end these programs and give the same command again; --force takes the mounts from them"
-                    .into(),
-            );
+            // By force nobody who uses a mount is in the way; it is another verb.
+            if !manner.force {
+                failure.help = Some(
+                    "end these programs and give the same command again; --force takes the mounts from them"
+                        .into(),
+                );
+            }
             Err(failure)
         }
         None => Ok(standings),
@@ -186,8 +189,9 @@ mod tests {
         let failure = standings(asked.clone(), Manner::default()).err().unwrap();
         assert_eq!(failure.exit, Exit::Busy);
         assert!(failure.message.contains("n2") && failure.message.contains("Nothing was stopped"));
+        // A host that is asked by force answers so only while another verb works there, and nobody goes past that.
         let forced = Manner { force: true, ..Manner::default() };
-        assert_eq!(standings(asked, forced).unwrap().found.len(), 2);
+        assert_eq!(standings(asked, forced).err().unwrap().exit, Exit::Busy);
     }
 
     #[test]
