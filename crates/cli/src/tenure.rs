@@ -32,6 +32,8 @@ const SERVING: &str = "serving";
 const LEFTOVER_PATIENCE: Duration = Duration::from_secs(5);
 /// A verb that is ended by force may take so long to end by itself.
 const VERB_PATIENCE: Duration = Duration::from_secs(3);
+/// What the kernel may need to close what a node has open that was killed.
+const NODE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Held by a node for as long as it lives.
 #[derive(Clone)]
@@ -128,6 +130,23 @@ pub(crate) fn claim_by_force(dir: &Path, patience: Duration) -> Outcome<Option<C
     claim_if_there(DOWN, dir, VERB_PATIENCE)
 }
 
+/// Keeps nodes off a directory whose data is about to be deleted; none where there is no such directory, any more. A node
+/// that was told to end is waited for.
+///
+/// # Errors
+/// Busy, when a node works there.
+pub(crate) fn claim_node(dir: &Path) -> Outcome<Option<Claim>> {
+    match Claim::take(&dir.join(claim::NODE), DOWN, NODE_PATIENCE) {
+        Ok(claim) => Ok(Some(claim)),
+        Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
+        Err(Error::Busy(why)) => Err(Failure::busy(format!("{why}, so its data is not deleted"))
+            .with_help(
+                "take the store down first; 'intarsia down --force' ends a node that hangs",
+            )),
+        Err(error) => Err(refused(error)),
+    }
+}
+
 /// As [`claim_made`], for whoever stands back for another `up` at once: a `down` that has told its end and has only still to
 /// end itself, or the agent of the `up` before that clears the place after it, is waited for no longer than `patience`.
 ///
@@ -195,6 +214,12 @@ fn refused(error: Error) -> Failure {
 pub(crate) fn serving(dir: &Path) -> Option<Process> {
     let holder = claim::holder(&dir.join(claim::NODE))?;
     (holder.doing == SERVING).then_some(holder.process)
+}
+
+/// The node that works in a directory, as one that serves or stops, not one that is starting.
+pub(crate) fn working(dir: &Path) -> Option<Process> {
+    let holder = claim::holder(&dir.join(claim::NODE))?;
+    (holder.doing != STARTING && !holder.process.has_ended()).then_some(holder.process)
 }
 
 /// Ends a node that is starting though nobody waits for it, and waits for one that is stopping. Only for whoever holds

@@ -101,6 +101,69 @@ fn a_stores_whole_life() {
 }
 
 #[test]
+fn a_store_that_the_registry_has_lost_is_found_by_its_directory() {
+    if !has_fuse() {
+        return;
+    }
+    let place = Place::new();
+    let (mount, dir) = (place.path("mnt"), place.text("store"));
+    let lose = || std::fs::remove_dir_all(place.path("run")).unwrap();
+    place.up(&[]).code(0);
+    let node = place.node_pid();
+    let sitter = Sitter::in_mount(&mount);
+    lose();
+    place.run(&["down", "--purge", &dir]).code(4).says(&format!("pid {}", sitter.0.id()));
+    assert!(is_running(node) && mount.join("held").exists() && place.path("store/meta").exists());
+    drop(sitter);
+    place.run(&["down", "--purge", &dir]).code(0).says("is deleted");
+    assert!(!is_running(node) && !mount.exists() && !place.path("store").exists());
+
+    // The same after a crash.
+    place.up(&[]).code(0);
+    let node = place.node_pid();
+    lose();
+    kill_hard(node);
+    place.run(&["down", "--purge", &dir]).code(0).says("is deleted");
+    assert!(!is_mounted(&mount) && !mount.exists() && !place.path("store").exists());
+
+    // By its mount alone it goes down; its data is not known.
+    place.up(&[]).code(0);
+    let node = place.node_pid();
+    lose();
+    let mount_point = place.text("mnt");
+    place.run(&["down", "--purge", &mount_point]).code(5).says("nothing was deleted");
+    wait_until("the end of the node", || !is_running(node));
+    assert!(!is_mounted(&mount) && place.path("store/store.json").exists());
+
+    // With both named, all is found, also of a node that is dead.
+    place.up(&[]).code(0);
+    let node = place.node_pid();
+    lose();
+    kill_hard(node);
+    place.run(&["down", "--purge", &mount_point, "--dir", &dir]).code(0).says("is deleted");
+    assert!(!is_mounted(&mount) && !mount.exists() && !place.path("store").exists());
+}
+
+#[test]
+fn a_hung_store_that_the_registry_has_lost_is_refused_and_ended_by_force() {
+    if !has_fuse() {
+        return;
+    }
+    let place = Place::new();
+    let dir = place.text("store");
+    place.up(&[]).code(0);
+    let node = place.node_pid();
+    std::fs::remove_dir_all(place.path("run")).unwrap();
+    Command::new("kill").args(["-STOP", &node.to_string()]).status().unwrap();
+    let down = ["down", "--purge", &dir, "--timeout", "100ms"];
+    place.run(&down).code(1).says("does not answer");
+    assert!(is_running(node) && place.path("store/meta").exists());
+    place.run(&[&down[..], &["--force"]].concat()).code(0).says("killing it").says("is deleted");
+    assert!(!is_running(node) && !is_mounted(&place.path("mnt")));
+    assert!(!place.path("store").exists());
+}
+
+#[test]
 fn a_mount_point_that_was_there_stays() {
     if !has_fuse() {
         return;

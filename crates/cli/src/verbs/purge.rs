@@ -12,6 +12,7 @@ use crate::made_dir;
 use crate::output;
 use crate::preflight::check_owner;
 use crate::runtime::RECORDS_DIRECTORY;
+use crate::tenure;
 
 /// What the store's directory holds; everything else in it is not ours to delete.
 const STORE_FILES: [&str; 14] = [
@@ -62,11 +63,7 @@ pub(super) fn contents(dir: &Path, known_tiers: &[PathBuf]) -> Outcome<Contents>
     if !path.exists() && is_begun(dir) {
         return Ok(Contents { dir: dir.to_owned(), tiers: Vec::new() });
     }
-    let text = std::fs::read(&path).map_err(|e| {
-        Failure::io(format!("{} is no store: {}", dir.display(), path.display()), &e)
-    })?;
-    let identity: Identity = serde_json::from_slice(&text)
-        .map_err(|e| Failure::general(format!("{} is damaged: {e}", path.display())))?;
+    let identity = identity(&path)?;
     let mut tiers: Vec<PathBuf> = identity.tiers;
     tiers.extend(identity.shared_tiers.into_values());
     tiers.extend(known_tiers.iter().cloned());
@@ -75,6 +72,20 @@ pub(super) fn contents(dir: &Path, known_tiers: &[PathBuf]) -> Outcome<Contents>
     // A directory that another store has taken over since is not ours any more.
     tiers.retain(|tier| owner_of(tier).as_deref() == Some(identity.store.as_str()));
     Ok(Contents { dir: dir.to_owned(), tiers })
+}
+
+fn identity(path: &Path) -> Outcome<Identity> {
+    let text = std::fs::read(path).map_err(|e| {
+        let dir = path.parent().unwrap_or(path).display();
+        Failure::io(format!("{dir} is no store: {}", path.display()), &e)
+    })?;
+    serde_json::from_slice(&text)
+        .map_err(|e| Failure::general(format!("{} is damaged: {e}", path.display())))
+}
+
+/// The name of the store in a directory, if one was founded there.
+pub(super) fn store_in(dir: &Path) -> Option<String> {
+    identity(&dir.join("store.json")).ok().map(|identity| identity.store)
 }
 
 /// Whether something lies here that an `up` left which was cut short before the store was founded.
@@ -95,7 +106,11 @@ pub(super) fn describe(contents: &Contents) -> Vec<String> {
 }
 
 /// Deletes tiers first and the identity last, so that a purge that was cut short can be taken up again.
+///
+/// # Errors
+/// Busy, when a node works there, whoever started it; then nothing is deleted.
 pub(super) fn purge(contents: &Contents) -> Outcome {
+    let _no_node = tenure::claim_node(&contents.dir)?;
     for tier in &contents.tiers {
         remove_directory(&tier.join("data"))?;
         TIER_FILES.iter().try_for_each(|name| remove_file(&tier.join(name)))?;

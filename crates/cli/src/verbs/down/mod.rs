@@ -129,7 +129,7 @@ fn detach(part: &Part, arguments: &Down) -> Outcome<Exit> {
                 (false, _) => {}
             }
         }
-        Found::Mount(mount) => mounts::detach(&mount.mount_point)?,
+        Found::Mount { mount, .. } => mounts::detach(&mount.mount_point)?,
         Found::Store(_) | Found::Directory(_) | Found::Nothing(_) => part.stop(arguments.purge)?,
     }
     Ok(Exit::Ok)
@@ -149,7 +149,9 @@ fn describe(part: &Part, arguments: &Down) -> Outcome<Exit> {
                 lines.extend(purge::describe(&purge::contents(&entry.dir, &entry.tiers)?));
             }
         }
-        Found::Mount(mount) => lines.push(format!("unmount {}", mount.mount_point.display())),
+        Found::Mount { mount, .. } => {
+            lines.push(format!("unmount {}", mount.mount_point.display()));
+        }
         Found::Directory(dir) if arguments.purge => {
             lines.extend(purge::describe(&purge::contents(dir, &[])?));
         }

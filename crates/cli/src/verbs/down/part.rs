@@ -105,7 +105,8 @@ impl Part {
         match &self.found {
             Found::Store(entry) => Some(&entry.dir),
             Found::Directory(dir) => Some(dir),
-            Found::Mount(_) | Found::Nothing(_) => None,
+            Found::Mount { dir, .. } => dir.as_deref(),
+            Found::Nothing(_) => None,
         }
     }
 
@@ -122,10 +123,10 @@ impl Part {
                 }
                 Ok(Standing::Up)
             }
-            Found::Mount(mount) if holders::is_busy(&mount.mount_point) => {
+            Found::Mount { mount, .. } if holders::is_busy(&mount.mount_point) => {
                 Err(busy(&mount.mount_point))
             }
-            Found::Mount(_) => Ok(Standing::Up),
+            Found::Mount { .. } => Ok(Standing::Up),
             Found::Directory(dir) if servers::is_any_running(&dir.join("servers")) => {
                 Ok(Standing::ServersOnly)
             }
@@ -148,7 +149,7 @@ impl Part {
             Found::Store(entry) if entry.process.is_running() => {
                 self.finish_node(entry, manner, progress)
             }
-            Found::Mount(mount) => unmount_unregistered(mount, manner.force).map(|()| None),
+            Found::Mount { mount, .. } => unmount_unregistered(mount, manner.force).map(|()| None),
             Found::Store(_) | Found::Directory(_) | Found::Nothing(_) => Ok(None),
         }
     }
@@ -234,13 +235,21 @@ impl Part {
                     purge::purge(&purge::contents(&entry.dir, &entry.tiers)?)?;
                 }
             }
-            Found::Directory(dir) => {
+            Found::Mount { dir: None, mount } if purge => {
+                let mount = mount.mount_point.display();
+                return Err(Failure::not_running(format!(
+                    "nobody remembers where the data of {mount} lies, so nothing was deleted"
+                ))
+                .with_help("name the store's directory: intarsia down --purge DIR"));
+            }
+            Found::Directory(dir) | Found::Mount { dir: Some(dir), .. } => {
                 stop_servers(dir, &[])?;
+                take_dead_mount_away(dir)?;
                 if purge {
                     purge::purge(&purge::contents(dir, &[])?)?;
                 }
             }
-            Found::Mount(_) | Found::Nothing(_) => {}
+            Found::Mount { .. } | Found::Nothing(_) => {}
         }
         Ok(())
     }
@@ -352,6 +361,17 @@ pub(crate) fn stop_servers(dir: &Path, spared: &[Process]) -> Outcome {
 /// The metadata servers that run in a store's directory.
 pub(crate) fn running_servers(dir: &Path) -> Vec<Process> {
     servers::all_running(&dir.join("servers"))
+}
+
+/// Takes the mount of a dead node away that nobody remembers but the directory of its store.
+fn take_dead_mount_away(dir: &Path) -> Outcome {
+    let mount = made_dir::made_mount_point(dir).and_then(|path| mounts::at(&path));
+    match mount.filter(MountEntry::is_ours) {
+        Some(mount) if mounts::health(&mount.mount_point) == Health::Dead => {
+            mounts::detach(&mount.mount_point)
+        }
+        _ => Ok(()),
+    }
 }
 
 fn unmount_unregistered(mount: &MountEntry, by_force: bool) -> Outcome {
