@@ -99,6 +99,7 @@ impl Registry {
         write_private(&path, &text)
             .map_err(|e| Failure::io(format!("registry file {}", path.display()), &e))?;
         let _ = std::fs::remove_file(self.put_away_file(&entry.mount_point));
+        self.forget_gone();
         Ok(())
     }
 
@@ -143,8 +144,13 @@ impl Registry {
     /// remembered of data that is gone is forgotten.
     pub(crate) fn put_away(&self, mount_point: &Path) {
         let _ = std::fs::rename(self.file(mount_point), self.put_away_file(mount_point));
+        self.forget_gone();
+    }
+
+    /// Forgets what is remembered of data that is gone.
+    pub(crate) fn forget_gone(&self) {
         for path in self.files(PUT_AWAY) {
-            if read(&path).is_none_or(|entry| !entry.dir.join("store.json").exists()) {
+            if read(&path).is_none_or(|entry| !is_there(&entry)) {
                 let _ = std::fs::remove_file(path);
             }
         }
@@ -152,8 +158,12 @@ impl Registry {
 
     /// The store that was mounted here last, if it is down and its data is still there.
     pub(crate) fn last_at(&self, mount_point: &Path) -> Option<Entry> {
-        let entry = read(&self.put_away_file(mount_point))?;
-        entry.dir.join("store.json").exists().then_some(entry)
+        let path = self.put_away_file(mount_point);
+        let last = read(&path).filter(is_there);
+        if last.is_none() {
+            let _ = std::fs::remove_file(path);
+        }
+        last
     }
 
     fn files(&self, extension: &str) -> Vec<PathBuf> {
@@ -211,6 +221,11 @@ fn directory() -> PathBuf {
         Some(dir) => dir.join("intarsia"),
         None => format!("/tmp/intarsia-{}", rustix::process::geteuid().as_raw()).into(),
     }
+}
+
+/// Whether the data of a store that is down is still there.
+fn is_there(entry: &Entry) -> bool {
+    entry.dir.join("store.json").exists()
 }
 
 fn is_at(file: &File, path: &Path) -> bool {
@@ -308,7 +323,16 @@ mod tests {
         assert_eq!(registry.last_at(Path::new("/mnt/a")), Some(known));
         std::fs::remove_file(store.join("store.json")).unwrap();
         assert_eq!(registry.last_at(Path::new("/mnt/a")), None);
-        registry.put_away(Path::new("/mnt/b"));
-        assert_eq!(std::fs::read_dir(registry.dir()).unwrap().count(), 0);
+        let count = || std::fs::read_dir(registry.dir()).unwrap().count();
+        assert_eq!(count(), 0, "whoever sees that its data is gone drops the record");
+        // So do those who come by with another store.
+        registry.write(&entry("/mnt/a", store.to_str().unwrap())).unwrap();
+        std::fs::write(store.join("store.json"), "{}").unwrap();
+        registry.put_away(Path::new("/mnt/a"));
+        assert_eq!(count(), 1);
+        std::fs::remove_file(store.join("store.json")).unwrap();
+        registry.write(&entry("/mnt/b", "/data/b")).unwrap();
+        registry.remove(Path::new("/mnt/b"));
+        assert_eq!(count(), 0);
     }
 }

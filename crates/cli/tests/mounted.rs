@@ -98,6 +98,8 @@ fn a_stores_whole_life() {
     assert_eq!(std::fs::read(mount.join("dir/file")).unwrap(), b"content");
     place.run(&["down", "--purge", "--json"]).code(0).prints("\"requests\"");
     assert!(!place.path("store").exists());
+    let known = std::fs::read_dir(place.path("run")).unwrap().flatten().map(|f| f.file_name());
+    assert_eq!(known.collect::<Vec<_>>(), [""; 0], "nobody remembers what is deleted");
 }
 
 #[test]

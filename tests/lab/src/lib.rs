@@ -359,11 +359,13 @@ impl Drop for Cluster {
         if std::thread::panicking() {
             keep_logs(self);
         }
-        let outcome = Command::new(intarsia())
-            .arg("down")
-            .arg(self.mount_pattern())
-            .args(["--lab", &self.lab])
-            .output();
+        let mut down = Command::new(intarsia());
+        down.arg("down").arg(self.mount_pattern()).args(["--lab", &self.lab]);
+        if !std::thread::panicking() {
+            // So that nobody remembers a store whose directories go.
+            down.arg("--purge");
+        }
+        let outcome = down.output();
         let is_down = outcome.is_ok_and(|output| output.status.success());
         for n in (1..=self.hosts).filter(|_| !is_down) {
             let _ = Command::new(intarsia()).arg("down").arg(self.mount(n)).arg("--force").output();

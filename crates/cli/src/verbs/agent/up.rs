@@ -277,6 +277,7 @@ fn end(node: Option<&Process>, settings: &Settings, discard: bool) -> Outcome<Ex
     if discard {
         let tiers: Vec<_> = settings.tiers.iter().map(|t| t.dir.clone()).collect();
         purge::purge(&purge::contents(&settings.dir, &tiers)?)?;
+        Registry::of_user()?.forget_gone();
     }
     cleared.map(|()| Exit::Ok)
 }

@@ -122,7 +122,10 @@ fn detach(part: &Part, arguments: &Down) -> Outcome<Exit> {
                 ));
             }
             match (arguments.purge, is_ended) {
-                (true, true) => purge::purge(&purge::contents(&entry.dir, &entry.tiers)?)?,
+                (true, true) => {
+                    purge::purge(&purge::contents(&entry.dir, &entry.tiers)?)?;
+                    Registry::of_user()?.forget_gone();
+                }
                 (true, false) => output::warn(
                     "the data is kept, because the node still works with it; run 'intarsia down --purge' on its directory later",
                 ),

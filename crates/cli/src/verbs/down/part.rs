@@ -251,6 +251,7 @@ impl Part {
             }
             Found::Mount { .. } | Found::Nothing(_) => {}
         }
+        self.registry.forget_gone();
         Ok(())
     }
 }
