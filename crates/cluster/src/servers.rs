@@ -33,6 +33,7 @@ use crate::process::{Process, wait_readable};
 pub use aside::restore_aside;
 pub use kept::{Aside, Kept, has_any_formed, kept};
 pub use program::Program;
+pub(crate) use settings::NO_ELECTION;
 pub use settings::{Replication, Settings};
 
 /// A server that was asked to end forces its log out first.
@@ -106,7 +107,7 @@ impl Server {
         if start == Start::Empty || has_lost_data {
             aside::set_aside(dir)?;
         }
-        let configuration = settings.write()?;
+        let configuration = settings.write(is_complete(dir))?;
         let failed = |e| Error::io(format!("start {name} with {}", program.path().display()), e);
         let mut child = Command::new(program.path())
             .arg(&configuration)

@@ -26,7 +26,8 @@
 //! acknowledged when all replicas have it, so the sole one has every acknowledged change, and
 //! nobody else can claim the slots. With several replicas the servers' own election finds the one
 //! that has most; where it finds none, for its voters were away too long, the host of the replica that has most has
-//! it stand for election again.
+//! it stand for election again. A replica stands for none until it has copied everything from its primary: one that
+//! comes from another shard would be elected with that shard's data.
 //!
 //! A server that is alone (one host) is started again with its data, from the log that the kernel holds.
 
@@ -60,6 +61,7 @@ use crate::servers::{Program, Replication, Settings, Start};
 use crate::topology::{Health, Topology};
 
 use host::Host;
+pub use host::go_over;
 pub use own::has_moved;
 pub use redundancy::{Holding, Redundancy};
 pub use roster::{HostSeen, Roster};
@@ -281,10 +283,10 @@ impl Drop for Supervisor {
 impl Shared {
     fn run(&self, host: &mut Host) {
         loop {
-            let pause = match (host.is_calm(), host.is_busy()) {
-                (false, _) => BUSY,
-                (true, true) => CALM,
-                (true, false) => IDLE,
+            let pause = match (host.is_hasty(), host.is_busy()) {
+                (true, _) => BUSY,
+                (false, true) => CALM,
+                (false, false) => IDLE,
             };
             if self.wait(host, pause) {
                 return;

@@ -58,6 +58,8 @@ pub struct Peer {
     pub role: Role,
     /// Whether it is there.
     pub health: Health,
+    /// Whether it stands for no election: it has not copied everything from its primary yet.
+    pub is_barred: bool,
     /// The epoch of its slots; the higher one wins.
     pub config_epoch: u64,
 }
@@ -255,8 +257,9 @@ fn peer(line: &str) -> Option<Parsed> {
         () if has("fail?") => Health::Suspected,
         () => Health::Up,
     };
-    let is_self = has("myself");
-    Some(Parsed::Peer(Peer { id, address: address(place)?, is_self, role, health, config_epoch }))
+    let (is_self, is_barred) = (has("myself"), has("nofailover"));
+    let address = address(place)?;
+    Some(Parsed::Peer(Peer { id, address, is_self, role, health, is_barred, config_epoch }))
 }
 
 /// 40 hexadecimal digits. Names go back to servers as arguments, so nothing else passes.
@@ -304,7 +307,7 @@ mod tests {
     fn example() -> String {
         format!(
             "{B} 10.0.0.2:7401@7402,n2 myself,master - 0 0 1 connected 0-5460 5462 [93-<-{A}]\n\
-             {A} 10.0.0.1:7403@7404,,shard-id=x slave,fail? {B} 0 1426238317239 4 connected\n\
+             {A} 10.0.0.1:7403@7404,,shard-id=x slave,fail?,nofailover {B} 0 1426238317239 4 connected\n\
              {C} :0@0 master,noaddr,fail - 1 1 0 disconnected\n\
              {C} [fd00::1]:7401@7402 handshake - 1 1 0 connected\n"
         )
@@ -321,6 +324,7 @@ mod tests {
         assert_eq!(replicas.len(), 1);
         let replica = replicas.first().unwrap();
         assert_eq!((replica.health, replica.address.bus_port), (Health::Suspected, 7404));
+        assert!(replica.is_barred && !primary.is_barred);
         let newcomer = topology.by_id(&ServerId(C.into())).unwrap();
         assert_eq!(newcomer.health, Health::Joining);
         assert_eq!(newcomer.address.ip.to_string(), "fd00::1");

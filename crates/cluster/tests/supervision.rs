@@ -16,9 +16,9 @@ use intarsia_cluster::deployment::{Deployment, ServerAddress, ServerName};
 use intarsia_cluster::formation::{form, servers_per_host};
 use intarsia_cluster::process::Process;
 use intarsia_cluster::servers::{self, Server, Start};
-use intarsia_cluster::supervision::{Begin, ServerState, Supervisor};
+use intarsia_cluster::supervision::{Begin, ServerState, Supervisor, go_over};
 use intarsia_cluster::survey::Survey;
-use intarsia_cluster::topology::{ServerId, Topology};
+use intarsia_cluster::topology::{Role, ServerId, Topology};
 use intarsia_types::NodeId;
 use rustix::process::Signal;
 
@@ -63,11 +63,12 @@ impl Watched {
             .find_map(|address| Topology::ask(&mut self.fleet.keeper().connect(address).ok()?).ok())
     }
 
-    /// Waits until every shard has a primary and a replica in sync, and all servers serve.
+    /// Waits until every shard has a primary and a replica in sync, and all servers serve and may be elected.
     fn wait_until_whole(&self, replicas: usize) -> Survey {
         wait_for("a whole Cluster", || {
             let states = self.supervisors.values().flat_map(Supervisor::states);
             let is_serving = states.into_iter().all(|(_, s)| s == ServerState::Serving);
+            let is_serving = is_serving && !self.view()?.peers().iter().any(|p| p.is_barred);
             let survey = self.survey().filter(|s| s.is_whole() && is_serving)?;
             let synced = survey.shards.iter().flat_map(|s| &s.replicas).filter(|r| r.is_in_sync);
             (synced.count() >= replicas).then_some(survey)
@@ -637,4 +638,83 @@ fn a_primary_that_lost_everything_leaves_its_place_to_its_replica() {
     watched.supervisors.insert(replica.host.clone(), again);
     assert_nothing_is_lost(&watched.fleet, &acknowledged);
     watched.wait_until_whole(3);
+}
+
+/// Has primaries begin no copy, or begin them at once.
+fn delay_copies(watched: &Watched, is_delayed: bool) {
+    let view = watched.view().unwrap();
+    for primary in view.primaries() {
+        let mut connection = watched.fleet.keeper().connect(&primary.address).unwrap();
+        let delay_s = if is_delayed { "600" } else { "0" };
+        connection.ask::<()>(&["CONFIG", "SET", "repl-diskless-sync-delay", delay_s]).unwrap();
+    }
+}
+
+fn is_linked(connection: &mut Connection) -> bool {
+    let fields = connection.fields(&["INFO", "replication"]).unwrap();
+    fields.get("master_link_status") == Some("up")
+}
+
+#[test]
+fn a_replica_stands_for_election_once_it_has_copied_everything() {
+    if program().is_none() {
+        return;
+    }
+    let watched = Watched::new(3);
+    watched.wait_until_whole(3);
+    let [_, replica] = first_shard(&watched);
+    let address = watched.fleet.settings(&replica).address;
+    let id_before =
+        watched.view().unwrap().by_address(address.ip, address.port).unwrap().id.clone();
+    delay_copies(&watched, true);
+    watched.kill(&replica);
+    let follows = || {
+        let mut connection = watched.fleet.keeper().connect(&address).ok()?;
+        let own = Topology::ask(&mut connection).ok()?.myself()?.clone();
+        let is_new = own.id != id_before && matches!(own.role, Role::Replica(_));
+        is_new.then_some((connection, own.is_barred))
+    };
+    let (mut connection, is_barred) = wait_for("a server that follows", follows);
+    assert!(is_barred && !is_linked(&mut connection));
+    delay_copies(&watched, false);
+    wait_for("a server that may be elected", || (!follows()?.1).then_some(()));
+    assert!(is_linked(&mut connection));
+}
+
+/// It has been with its primary all the while, as Redis counts, and has nothing that its shard has.
+#[test]
+fn a_replica_that_comes_from_another_shard_is_not_elected_before_it_has_copied_everything() {
+    if program().is_none() {
+        return;
+    }
+    let mut watched = Watched::new(3);
+    watched.wait_until_whole(3);
+    let acknowledged = write_some(&watched.fleet);
+    let [primary, replica] = first_shard(&watched);
+    wait_for("the note of the primary", || {
+        servers::is_complete(&watched.fleet.settings(&primary).dir).then_some(())
+    });
+    // Nobody but the host of the primary is to see to it.
+    watched.supervisors.retain(|host, _| *host == primary.host);
+    let view = watched.view().unwrap();
+    let id = watched.first_primary().1;
+    let is_other = |name: &ServerName| name.host != primary.host && name.host != replica.host;
+    let name_of = |at: ServerAddress| watched.fleet.deployment.server_at(at.ip, at.port).unwrap();
+    let primaries = view.primaries();
+    let other = primaries.iter().find(|p| is_other(&name_of(p.address))).unwrap();
+    let mut moving =
+        watched.fleet.keeper().connect(&watched.fleet.settings(&replica).address).unwrap();
+    go_over(&mut moving, &other.id).unwrap();
+    wait_for("a copy of the other shard", || is_linked(&mut moving).then_some(()));
+    delay_copies(&watched, true);
+    go_over(&mut moving, &id).unwrap();
+    wait_for("all to know whom it follows", || {
+        let address = watched.fleet.settings(&primary).address;
+        let view = Topology::ask(&mut watched.fleet.keeper().connect(&address).ok()?).ok()?;
+        view.replicas_of(&id).next().map(|_| ())
+    });
+    assert!(!is_linked(&mut moving));
+    watched.kill(&primary);
+    assert_nothing_is_lost(&watched.fleet, &acknowledged);
+    assert_eq!(watched.first_primary().1, id, "the primary is back with what it had");
 }

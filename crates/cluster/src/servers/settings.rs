@@ -13,9 +13,12 @@ use crate::secrets::Secrets;
 /// Milliseconds after which a silent server counts as failed.
 pub(crate) const NODE_TIMEOUT_MS: u32 = 2000;
 
+/// The setting by which a server stands for no election. The others see it as the flag `nofailover`.
+pub(crate) const NO_ELECTION: &str = "cluster-replica-no-failover";
+
 /// What the administration may do: nothing with data.
 const KEEPER_RIGHTS: &str = "resetkeys resetchannels -@all +@connection +info +role +wait +dbsize \
-     +cluster +psync +replconf";
+     +cluster +psync +replconf +config|set";
 /// What a node may do: everything with data, nothing with the server, and nothing that destroys all.
 const CLIENT_RIGHTS: &str = "~* &* +@all -@dangerous -@admin -function|flush -function|delete \
      -function|restore -function|kill -script|flush -script|kill -script|debug +info +role \
@@ -55,14 +58,17 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Writes the configuration and returns its path.
+    /// Writes the configuration and returns its path. A server that does not have all of its shard stands for no
+    /// election until its host allows it.
     ///
     /// # Errors
     /// When a path cannot stand in a configuration or a file cannot be written.
-    pub(super) fn write(&self) -> Result<PathBuf> {
+    pub(super) fn write(&self, is_complete: bool) -> Result<PathBuf> {
         let path = self.dir.join("server.conf");
         private::write_file(&self.dir.join("users.acl"), self.users().as_bytes())?;
-        private::write_file(&path, self.text()?.as_bytes())?;
+        let barred = if is_complete { "no" } else { "yes" };
+        let text = format!("{}{NO_ELECTION} {barred}\n", self.text()?);
+        private::write_file(&path, text.as_bytes())?;
         Ok(path)
     }
 

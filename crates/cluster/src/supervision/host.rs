@@ -3,6 +3,7 @@
 mod balancing;
 mod logs;
 mod returning;
+mod standing;
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -12,6 +13,7 @@ use intarsia_types::{Durability, Error, Result};
 use tracing::{info, warn};
 
 use self::logs::Logs;
+pub use self::standing::go_over;
 use super::balance::Scene;
 use super::redundancy::Redundancy;
 use super::roster::{self, Hosts};
@@ -19,7 +21,7 @@ use super::view::View;
 use super::{Begin, ServerState, Watch, own};
 use crate::client::Connection;
 use crate::deployment::{ServerAddress, ServerName};
-use crate::formation::{Placed, follow, replication_of, servers_per_host};
+use crate::formation::{Placed, replication_of, servers_per_host};
 use crate::servers::{Replication, Server, Start};
 use crate::topology::{Health, Peer, Role, ServerId, Topology};
 
@@ -56,6 +58,8 @@ pub(super) struct Host {
     orphaned: HashMap<ServerId, Instant>,
     redundancy: Option<Redundancy>,
     last_promotion: Option<Instant>,
+    /// Whether a server of ours may be elected as soon as it has copied everything.
+    is_copying: bool,
     logs: Logs,
 }
 
@@ -72,6 +76,8 @@ struct Slot {
     last_primary: Option<Instant>,
     /// Since when its slots have had no heir.
     without_heir: Option<Instant>,
+    /// Whether it may be barred from elections: until it is seen to have everything.
+    is_unproven: bool,
 }
 
 impl Slot {
@@ -84,6 +90,7 @@ impl Slot {
             next_order: None,
             last_primary: None,
             without_heir: None,
+            is_unproven: true,
         }
     }
 
@@ -151,6 +158,7 @@ impl Host {
             orphaned: HashMap::new(),
             redundancy: None,
             last_promotion: None,
+            is_copying: false,
             logs: Logs::new(),
         })
     }
@@ -161,6 +169,12 @@ impl Host {
 
     pub(super) fn is_calm(&self) -> bool {
         self.slots.iter().all(|s| s.phase.state() == ServerState::Serving)
+    }
+
+    /// Whether the next look shall not wait: a server is on its way back, or copies from its primary, and the shard has no
+    /// heir until it is allowed to stand.
+    pub(super) fn is_hasty(&self) -> bool {
+        !self.is_calm() || self.is_copying
     }
 
     /// Descriptors that become readable when a server of this host ends.
@@ -198,6 +212,7 @@ impl Host {
         };
         self.measure_redundancy(&view);
         self.note_complete(&view);
+        self.let_stand(&view);
         self.take_up_added(&view);
         self.drop_replaced(&view);
         self.learn_ids(&view);
@@ -233,17 +248,16 @@ impl Host {
     }
 
     fn measure_redundancy(&mut self, view: &Topology) {
-        let addresses: Vec<_> = self.slots.iter().map(|slot| slot.address).collect();
-        let is_primary = |address: &&ServerAddress| {
-            view.by_address(address.ip, address.port).is_some_and(Peer::has_slots)
-        };
+        let own = self.slots.iter().map(|slot| slot.address);
+        let own: Vec<_> = own.filter_map(|at| view.by_address(at.ip, at.port)).collect();
         let mut out_of_sync = 0;
-        for address in addresses.iter().filter(is_primary) {
-            let fields = self.view.with(address, |c| c.fields(&["INFO", "replication"]));
+        for primary in own.into_iter().filter(|peer| peer.has_slots()) {
+            let fields = self.view.with(&primary.address, |c| c.fields(&["INFO", "replication"]));
             let has_replica = fields.is_ok_and(|fields| {
                 fields.numbered("slave").any(|replica| replica.contains("state=online"))
             });
-            out_of_sync += usize::from(!has_replica);
+            let has_heir = view.replicas_of(&primary.id).any(|replica| !replica.is_barred);
+            out_of_sync += usize::from(!has_replica || !has_heir);
         }
         self.redundancy = Some(Redundancy::of(self.scene(view), out_of_sync));
     }
@@ -267,11 +281,13 @@ impl Host {
 
     /// Has a server of this host follow a primary. What it has counts for nothing until it has copied everything.
     fn follow(&mut self, address: &ServerAddress, primary: &ServerId) -> Result<()> {
-        let slot = self.slots.iter().find(|slot| slot.address == *address);
-        if let Some(server) = slot.and_then(|slot| slot.phase.server()) {
-            server.note_incomplete()?;
+        if let Some(slot) = self.slots.iter_mut().find(|slot| slot.address == *address) {
+            slot.is_unproven = true;
+            if let Some(server) = slot.phase.server() {
+                server.note_incomplete()?;
+            }
         }
-        self.view.with(address, |c| follow(c, primary))
+        self.view.with(address, |c| go_over(c, primary))
     }
 
     fn notice_ends(&mut self) {

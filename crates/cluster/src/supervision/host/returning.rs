@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use intarsia_types::{Durability, Error, NodeId, Result};
 use tracing::{info, warn};
 
+use super::standing::is_barred;
 use super::{BETWEEN_PROMOTIONS, Host, Phase, RETRY};
 use crate::client::{Connection, Fields};
 use crate::deployment::ServerAddress;
@@ -158,7 +159,7 @@ impl Host {
         let result = self.view.with(replica, |connection| {
             let replication = connection.fields(&["INFO", "replication"])?;
             let is_copying = replication.get("master_sync_in_progress") != Some("0");
-            if is_copying || !was_linked(&replication) {
+            if is_copying || !was_linked(&replication) || is_barred(connection)? {
                 return Err(Error::Engine("it has not copied everything".into()));
             }
             connection.ask::<()>(&["CLUSTER", "FAILOVER", "TAKEOVER"])
@@ -208,6 +209,7 @@ impl Host {
         self.view.renew(&slot.address);
         slot.without_heir = None;
         slot.last_primary = None;
+        slot.is_unproven = true;
         slot.phase = match (started, start) {
             (Ok(server), Start::Kept) => {
                 warn!(server = %slot.name, "started again with its data");
@@ -328,8 +330,14 @@ impl Host {
             if replica.health != Health::Up {
                 return None;
             }
-            let fields = self.view.with(&replica.address, |c| c.fields(&["INFO", "replication"]));
-            let fields = fields.ok()?;
+            let said = self.view.with(&replica.address, |connection| {
+                Ok((is_barred(connection)?, connection.fields(&["INFO", "replication"])?))
+            });
+            let (is_barred, fields) = said.ok()?;
+            // What it has may be of another shard.
+            if is_barred {
+                continue;
+            }
             let of = fields.get("master_replid")?.to_owned();
             if *history.get_or_insert_with(|| of.clone()) != of {
                 return None;
@@ -346,7 +354,8 @@ impl Host {
         let own = self.slots.iter().find(|slot| slot.address == *address);
         let Some(server) = own.and_then(|slot| slot.phase.server()) else { return false };
         let says = |connection: &mut Connection| {
-            connection.fields(&["INFO", "replication"]).map(|fields| was_linked(&fields))
+            let was_linked = was_linked(&connection.fields(&["INFO", "replication"])?);
+            Ok(was_linked && !is_barred(connection)?)
         };
         server.is_complete() || self.view.with(address, says).unwrap_or(false)
     }
@@ -399,8 +408,12 @@ fn was_linked(replication: &Fields) -> bool {
         || replication.number("master_link_down_since_seconds").is_some()
 }
 
-/// Whether a replica has nothing: it started empty, and its primary died before it had copied.
+/// Whether a replica has nothing: it started empty, or came from another shard, and its primary died before it had copied.
+/// One that is barred is elected by nobody, so what the primary has is the newest there is.
 fn has_copied_nothing(connection: &mut Connection) -> Result<bool> {
+    if is_barred(connection)? {
+        return Ok(true);
+    }
     let was_linked = was_linked(&connection.fields(&["INFO", "replication"])?);
     Ok(!was_linked && connection.ask::<u64>(&["DBSIZE"])? == 0)
 }
