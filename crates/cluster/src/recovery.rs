@@ -8,10 +8,12 @@
 //! A replica that never finished copying is not used: it may lack what was acknowledged. What such a replica had before it
 //! began to copy was set aside, and is put back where no other copy survives. It is the newest if nobody can have changed
 //! its shard since: a primary takes no changes without a replica that has everything. Otherwise the user decides, as for
-//! the copy of a server that was away while its shard went on elsewhere.
+//! the copy of a server that was away while its shard went on elsewhere, be it as the primary or as one of several replicas.
 //!
 //! All of this is decided from the servers' files before any of them is started ([`plan`]), and carried out when they run
 //! ([`recover`]).
+
+mod behind;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -66,6 +68,8 @@ struct Remedy {
 pub struct Plan {
     /// Servers that go on with what they had set aside, put back.
     pub restored: Vec<ServerName>,
+    /// Replicas that had copied everything and shall not take over: another has more, or as much.
+    pub passed_over: Vec<ServerName>,
     /// Slots of which no copy is left, and whose names are given up.
     pub emptied: Vec<(u16, u16)>,
     /// What may be missing then, in words; none when nothing is.
@@ -84,8 +88,8 @@ pub fn plan(deployment: &Deployment, kept: &[(NodeId, Kept)], accepts_loss: bool
     if witnesses.is_empty() {
         return Ok(Plan::default());
     }
-    let mut plan = Plan::default();
-    let mut older = Vec::new();
+    let (passed_over, mut older) = behind::choose_heirs(kept, &mut witnesses);
+    let mut plan = Plan { passed_over, ..Plan::default() };
     for id in remedy(deployment, &witnesses).orphans {
         let Some(found) = best_older(kept, &witnesses, &id) else { continue };
         if !found.is_newest {

@@ -221,17 +221,7 @@ impl Server {
     /// # Errors
     /// Of the file system; then it must not.
     pub fn note_incomplete(&self) -> Result<()> {
-        if is_complete(&self.dir) {
-            // An older copy whose removal was cut short must not be taken for a newer one; nor what is left of the one that
-            // was put back tell that this one is whole.
-            aside::remove(&self.dir.join(ASIDE))?;
-        }
-        match std::fs::remove_file(self.dir.join(COMPLETE)) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                Err(Error::io(format!("note in {}", self.dir.display()), e))
-            }
-            _ => Ok(()),
-        }
+        note_incomplete(&self.dir)
     }
 
     fn failed(&self, what: &str) -> Error {
@@ -331,6 +321,24 @@ pub fn has_data(dir: &Path) -> bool {
 #[must_use]
 pub fn is_complete(dir: &Path) -> bool {
     has_data(dir) && (dir.join(COMPLETE).exists() || kept::is_put_back(dir))
+}
+
+/// Notes that what the server in a directory has counts for nothing until it has copied everything.
+///
+/// # Errors
+/// Of the file system.
+pub fn note_incomplete(dir: &Path) -> Result<()> {
+    if is_complete(dir) {
+        // An older copy whose removal was cut short must not be taken for a newer one; nor what is left of the one that
+        // was put back tell that this one is whole.
+        aside::remove(&dir.join(ASIDE))?;
+    }
+    match std::fs::remove_file(dir.join(COMPLETE)) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::io(format!("note in {}", dir.display()), e))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// When a server in a directory below `parent` last wrote a file.

@@ -9,9 +9,10 @@ use std::time::Duration;
 use common::{Fleet, PATIENCE, program, wait_for};
 use intarsia_cluster::deployment::ServerName;
 use intarsia_cluster::formation::form;
-use intarsia_cluster::recovery::{Survivor, recover};
-use intarsia_cluster::servers::{Server, Start};
+use intarsia_cluster::recovery::{Survivor, plan, recover};
+use intarsia_cluster::servers::{self, Kept, Server, Start};
 use intarsia_cluster::topology::{Health, Peer, Topology};
+use intarsia_types::NodeId;
 
 /// Both servers of each of these hosts.
 fn of_hosts(fleet: &Fleet, hosts: [usize; 2]) -> impl Iterator<Item = ServerName> {
@@ -151,4 +152,82 @@ fn a_server_that_the_others_have_forgotten_hears_who_took_over_from_it_and_takes
     let all = names.iter().filter(is_there).chain([&old]).cloned();
     let _again = begin_again(&fleet, all);
     assert!(ask(&old).myself().unwrap().has_slots());
+}
+
+/// What lies on the disks of these hosts, and what is to be done with it.
+fn kept_on(fleet: &Fleet, hosts: [usize; 2]) -> Vec<(NodeId, Kept)> {
+    let of_host = |host: NodeId| {
+        let kept = servers::kept(&fleet.host_dir(&host));
+        kept.into_iter().map(move |one| (host.clone(), one))
+    };
+    hosts.map(|host| fleet.host(host)).into_iter().flat_map(of_host).collect()
+}
+
+/// A replica was away while its primary went on with another one, and the primary is lost.
+#[test]
+fn of_two_replicas_the_one_takes_over_that_the_primary_went_on_with() {
+    if program().is_none() {
+        return;
+    }
+    let fleet = Fleet::new(3);
+    let mut servers = fleet.start_servers(Start::Empty);
+    form(&fleet.deployment, &fleet.keeper(), PATIENCE).unwrap();
+    let connect =
+        |name: &ServerName| fleet.keeper().connect(&fleet.settings(name).address).unwrap();
+    let ask = |name: &ServerName| Topology::ask(&mut connect(name)).unwrap();
+    let server = |host: usize, number: u16| ServerName { host: fleet.host(host), number };
+    // The first in the list is the one that is away.
+    let (primary, [away, stays]) = (server(2, 0), [server(0, 1), server(1, 1)]);
+    let id = ask(&primary).myself().unwrap().id.clone();
+    let [away_id, stays_id] = [&away, &stays].map(|one| ask(one).myself().unwrap().id.clone());
+    assert!(ask(&away).by_id(&away_id).unwrap().is_replica_of(&id));
+    connect(&stays).ask::<()>(&["CLUSTER", "REPLICATE", &id.0]).unwrap();
+    let place = servers.iter().position(|server| *server.name() == away).unwrap();
+    servers.remove(place).stop().unwrap();
+    let names: Vec<ServerName> = servers.iter().map(|server| server.name().clone()).collect();
+    wait_for("all to know who is away and who stays", || {
+        let knows = |name| {
+            let view = ask(name);
+            view.by_id(&away_id).is_some_and(|peer| peer.health == Health::Failed)
+                && view.by_id(&stays_id).is_some_and(|peer| peer.is_replica_of(&id))
+        };
+        names.iter().all(knows).then_some(())
+    });
+    let mut client = fleet.client().connect(&fleet.settings(&primary).address).unwrap();
+    let key = (0..).map(|n| format!("k{n}"));
+    let key = key.into_iter().find(|key| client.ask::<()>(&["SET", key, "new"]).is_ok()).unwrap();
+    wait_for("a copy on the other's disk", || {
+        let log = connect(&stays).fields(&["INFO", "persistence"]).ok()?;
+        let is_idle = log.number("aof_rewrite_in_progress") == Some(0)
+            && log.number("aof_rewrite_scheduled") == Some(0);
+        (is_idle && client.ask::<u32>(&["WAIT", "1", "1000"]).ok()? == 1).then_some(())
+    });
+    let processes: Vec<_> = names.iter().map(|name| fleet.process(name).unwrap()).collect();
+    processes.iter().for_each(|process| process.signal(rustix::process::Signal::KILL));
+    assert!(processes.iter().all(|process| process.wait_until_gone(PATIENCE)));
+    drop(servers);
+    // As the watch would have noted of all of them.
+    for name in names.iter().chain([&away]) {
+        std::fs::write(fleet.settings(name).dir.join("complete"), "").unwrap();
+    }
+
+    let kept = kept_on(&fleet, [0, 1]);
+    let without: Vec<_> = kept
+        .iter()
+        .filter(|(host, one)| (host, one.number) != (&stays.host, stays.number))
+        .cloned()
+        .collect();
+    let refusal = plan(&fleet.deployment, &without, false).unwrap_err().to_string();
+    assert!(refusal.contains("only an older copy") && refusal.contains(&away.host.0), "{refusal}");
+    assert!(plan(&fleet.deployment, &without, true).unwrap().passed_over.is_empty());
+    let plan = plan(&fleet.deployment, &kept, false).unwrap();
+    assert_eq!((plan.passed_over, plan.warning), (vec![away.clone()], None));
+
+    let survivors: Vec<Survivor> =
+        of_hosts(&fleet, [0, 1]).map(|name| Survivor { is_complete: name != away, name }).collect();
+    let _again: Vec<Server> =
+        survivors.iter().map(|one| fleet.start_server(&one.name, Start::Kept)).collect();
+    recover(&fleet.deployment, &fleet.keeper(), &survivors, &[], PATIENCE).unwrap();
+    let mut client = fleet.client().connect(&fleet.settings(&stays).address).unwrap();
+    assert_eq!(client.ask::<String>(&["GET", &key]).unwrap(), "new");
 }

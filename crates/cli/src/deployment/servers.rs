@@ -155,12 +155,17 @@ impl ServerStart<'_> {
         Ok(servers)
     }
 
-    /// Puts back what servers of this host had set aside, where nobody has a newer copy.
+    /// Puts back what servers of this host had set aside, where nobody has a newer copy, and has those count for nothing
+    /// whose copy is older than another.
     fn restore(&self) -> Result<()> {
         let restored = self.assembly.iter().flat_map(|assembly| &assembly.restored);
         for (_, number) in restored.filter(|(host, _)| host == self.host) {
             tracing::warn!(number, "a metadata server goes on with what it had set aside");
             servers::restore_aside(&self.dir.join(number.to_string()))?;
+        }
+        let kept = self.assembly.iter().flat_map(|assembly| &assembly.kept);
+        for one in kept.filter(|one| one.host == *self.host && !one.is_complete) {
+            intarsia_cluster::servers::note_incomplete(&self.dir.join(one.number.to_string()))?;
         }
         Ok(())
     }

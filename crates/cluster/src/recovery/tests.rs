@@ -202,3 +202,35 @@ fn without_any_copy_the_plan_says_what_is_missed() {
     assert!(refusal.contains("root of all names"), "{refusal}");
     assert_eq!(plan(&deployment(), &[], false).unwrap(), Plan::default());
 }
+
+#[test]
+fn a_replica_that_was_away_while_another_stayed_is_an_older_copy() {
+    // n3 is lost, and another replica of its primary with it; those on n2 knew that the one on n1 was away.
+    let mut there = pairs(&[1, 2], &|_, _| None);
+    let other = format!("{} 10.0.0.3:7405@7406 slave {} 0 0 1 connected\n", id(3, 2), id(3, 0));
+    let gone = |map: &str, server: &str| {
+        let lines = map.lines().map(|line| match line.starts_with(server) {
+            true => line.replacen("slave", "slave,fail", 1),
+            false => line.to_owned(),
+        });
+        lines.map(|line| line + "\n").collect::<String>()
+    };
+    for (_, kept) in there.iter_mut().filter(|(host, _)| host.0 == "n2") {
+        kept.map = gone(&kept.map, &id(1, 1)) + &other;
+    }
+    let refusal = plan(&deployment(), &there, false).unwrap_err().to_string();
+    assert!(refusal.contains("n1, of 2027-01-15T08:00:00Z"), "{refusal}");
+    let found = plan(&deployment(), &there, true).unwrap();
+    assert!(found.passed_over.is_empty() && found.warning.is_some(), "{found:?}");
+    // It came back, and saw these go.
+    let (_, kept) =
+        there.iter_mut().find(|(host, kept)| host.0 == "n1" && kept.number == 1).unwrap();
+    for server in [id(2, 0), id(2, 1)] {
+        let lines = kept.map.lines().map(|line| match line.starts_with(&server) {
+            true => line.replacen("slave", "slave,fail", 1).replacen("master", "master,fail", 1),
+            false => line.to_owned(),
+        });
+        kept.map = lines.map(|line| line + "\n").collect();
+    }
+    assert_eq!(plan(&deployment(), &there, false).unwrap(), Plan::default());
+}

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use intarsia_cluster::deployment::Deployment;
+use intarsia_cluster::deployment::{Deployment, ServerName};
 use intarsia_cluster::servers::Kept;
 use intarsia_cluster::{formation, recovery};
 use intarsia_types::{Durability, NodeId};
@@ -130,8 +130,14 @@ pub(super) fn recover(
     let plan = recovery::plan(store, &kept(seen), accepts_loss);
     let plan = plan.map_err(|e| Failure::usage(e.to_string()))?;
     assembly.emptied = plan.emptied;
+    let is =
+        |one: &KeptServer, name: &ServerName| one.host == name.host && one.number == name.number;
+    for name in &plan.passed_over {
+        let kept = assembly.kept.iter_mut().filter(|one| is(one, name));
+        kept.for_each(|one| one.is_complete = false);
+    }
     for name in plan.restored {
-        let is_same = |one: &KeptServer| one.host == name.host && one.number == name.number;
+        let is_same = |one: &KeptServer| is(one, &name);
         assembly.kept.retain(|one| !is_same(one));
         assembly.restored.push((name.host.clone(), name.number));
         assembly.kept.push(KeptServer { host: name.host, number: name.number, is_complete: true });
