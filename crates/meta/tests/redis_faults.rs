@@ -16,7 +16,7 @@ use std::thread;
 use std::time::Duration;
 
 use intarsia_meta::engines::{RedisEngine, RedisOptions};
-use intarsia_meta::{Condition, MetaEngine, Mutation, OpId};
+use intarsia_meta::{CommitOutcome, Condition, MetaEngine, Mutation, OpId};
 use intarsia_types::PartitionId;
 use redis::Value;
 
@@ -129,6 +129,54 @@ fn a_primary_that_stalls_and_wakes_up_deposed_acknowledges_nothing() {
         servers.all[primary].signal("CONT");
         wait_for("the old primary to follow", || servers.all[primary].is_synced_replica());
     });
+}
+
+/// Has all others forgotten by a primary, so that it never hears that `successor` takes its place.
+fn depose_unheard(servers: &Servers, primary: usize, successor: usize) {
+    for other in (0..servers.all.len()).filter(|&other| other != primary) {
+        let id = servers.all[other].text(&["CLUSTER", "MYID"]);
+        servers.all[primary].ask(&["CLUSTER", "FORGET", &id]);
+    }
+    let successor = &servers.all[successor];
+    successor.ask(&["CLUSTER", "FAILOVER", "TAKEOVER"]);
+    wait_for("the replica to take over", || successor.is_primary());
+    successor.ask(&["CONFIG", "SET", "min-replicas-to-write", "0"]);
+}
+
+#[test]
+fn what_a_deposed_primary_says_that_does_not_know_it_is_not_believed() {
+    if !servers::are_there() {
+        return;
+    }
+    let servers = Servers::start(CLUSTER);
+    let options = servers.options();
+    let reader = RedisEngine::open(&options).unwrap();
+    let put = |engine: &RedisEngine, partition, number, value: &str| {
+        let mutation = Mutation::Put(b"k".as_slice().into(), value.as_bytes().into());
+        let op = OpId { session: 1, number };
+        let outcome = engine.commit(partition, op, &[], vec![mutation]).unwrap();
+        assert_eq!(outcome, CommitOutcome::Applied);
+    };
+    let primary = &servers.all[0];
+    let records = || redis::from_redis_value::<u64>(primary.ask(&["DBSIZE"])).unwrap();
+    let is_at_primary = |partition: &PartitionId| {
+        let before = records();
+        put(&reader, *partition, u64::from(partition.0), "old");
+        records() > before
+    };
+    let partition = (0..reader.partitions()).map(PartitionId).find(is_at_primary).unwrap();
+    let read = || reader.get(partition, b"k").unwrap().unwrap();
+    assert_eq!(*read(), *b"old");
+
+    depose_unheard(&servers, 0, replica_of(&servers, 0));
+    let urls = servers.urls().split_off(1);
+    let others = RedisOptions { urls, require_replica: false, ..options };
+    let writer = RedisEngine::open(&others).unwrap();
+    put(&writer, partition, 1000, "new");
+    // For longer than a server is believed without asking others.
+    thread::sleep(Duration::from_secs(2));
+    assert!(primary.is_primary(), "it knows of nothing");
+    assert_eq!(*read(), *b"new");
 }
 
 #[test]

@@ -234,7 +234,7 @@ impl RedisEngine {
     }
 
     fn read_slot(&self, slot: u16, what: &str, command: &[u8]) -> Result<Answer> {
-        self.on_slot(slot, Need::Read, what, |server, deadline| server.ask(command, deadline))
+        self.on_slot(slot, Need::Read, what, |one, by| self.topology.read(slot, one, command, by))
     }
 
     fn write_slot(&self, slot: u16, what: &str, command: &[u8]) -> Result<Answer> {

@@ -133,12 +133,15 @@ pub(super) struct Server {
     client: Client,
     readers: Mutex<Vec<Connection>>,
     pub(super) writer: Writer,
+    /// When it was asked what it answered before another server said that it is the primary.
+    pub(super) confirmed: Mutex<Option<Instant>>,
 }
 
 impl Server {
     pub(super) fn new(connector: &Connector, address: Address) -> Result<Self, Failure> {
         let client = connector.client(&address)?;
-        Ok(Self { address, client, readers: Mutex::default(), writer: Writer::default() })
+        let (readers, confirmed) = (Mutex::default(), Mutex::default());
+        Ok(Self { address, client, readers, writer: Writer::default(), confirmed })
     }
 
     pub(super) fn connect(&self, deadline: Instant) -> Result<Connection, Failure> {

@@ -1,5 +1,7 @@
 //! Which server holds which slot, as the servers say it.
 
+mod confirmation;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
