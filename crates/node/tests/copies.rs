@@ -783,3 +783,28 @@ fn what_was_closed_outlives_a_host_that_rewrites_it() {
     rewrite(&b, ino, &pattern(100, 3)).unwrap();
     assert_eq!(get(&a, "f").unwrap()[..100], pattern(100, 3));
 }
+
+#[test]
+fn what_was_closed_outlives_a_host_that_rewrites_it_also_once_its_reads_are_verified() {
+    let deployment = Deployment::new();
+    let [a, b, _c] = deployment.start_all(["a", "b", "c"]);
+    two_copies_at_close(&a);
+    let ino = put(&a, "f", b"acknowledged");
+    settled(&a);
+    a.set_xattr(ino, b"user.intarsia.integrity", b"strict", SetMode::Either).unwrap();
+    b.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
+    b.write(ino, 0, &pattern(MIB, 1), false, false).unwrap();
+    assert_eq!(get(&a, "f").unwrap(), b"acknowledged");
+    crash(b);
+    assert_eq!(get(&a, "f").unwrap(), b"acknowledged");
+    let b = deployment.start("b");
+    b.meet_members().unwrap();
+    settled(&b);
+    rewrite(&b, ino, &pattern(MIB, 2)).unwrap();
+    assert_eq!(nodes_of(&a, "/f").len(), 2);
+    settled(&b);
+    assert!(b.locate("/f").unwrap().checksummed);
+    for node in [&a, &b] {
+        assert_eq!(get(node, "f").unwrap(), pattern(MIB, 2));
+    }
+}

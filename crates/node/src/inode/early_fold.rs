@@ -98,11 +98,7 @@ impl Settler {
     /// Whether a closed file that was folded early wants nothing but that its lease is given back. Not so while
     /// it may be mapped.
     fn is_ready(&self, state: &mut LiveState) -> Result<bool> {
-        if state.is_open()
-            || state.names.is_orphan()
-            || state.overlay.is_dirty
-            || state.sums.get().is_some()
-        {
+        if state.is_open() || state.names.is_orphan() || state.overlay.is_dirty {
             return Ok(false);
         }
         state.close_writer();

@@ -60,7 +60,6 @@ impl LiveState {
             && self.holds_lease()
             && !self.right.is_taken_over()
             && !self.sums.is_stored()
-            && self.hints.integrity() != Integrity::Strict
             && self.record.as_ref().is_some_and(|record| record.layout == Layout::Inline)
     }
 
