@@ -285,6 +285,66 @@ fn strict_files_are_never_passed_through_and_verified_while_written() {
 }
 
 #[test]
+fn what_went_wrong_in_a_strict_file_stays_known_when_another_part_of_the_block_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = Node::open(options(dir.path())).unwrap();
+    node.set_xattr(InodeId::ROOT, b"user.intarsia.integrity", b"strict", SetMode::Either).unwrap();
+    let ino = put(&node, InodeId::ROOT, "f", &[5; 100_000]);
+    settle(&node);
+    let path = backing_path(dir.path(), &node, "/f");
+    OpenOptions::new().write(true).open(path).unwrap().write_all_at(&[6], 10).unwrap();
+    node.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
+    let refused = node.write(ino, 5000, &[7; 10], false, false);
+    assert!(matches!(refused, Err(Error::Corrupt { .. })), "{refused:?}");
+    let mut buffer = vec![0; 4096];
+    assert!(matches!(node.read(ino, 0, &mut buffer), Err(Error::Corrupt { .. })));
+    // Whoever writes all of the block mends it.
+    node.write(ino, 0, &[8; 1 << 16], false, false).unwrap();
+    node.write(ino, 90_000, &[9; 20_000], false, false).unwrap();
+    node.release(ino, true);
+    settle(&node);
+    let mut expected = [vec![8; 1 << 16], vec![5; 90_000 - (1 << 16)]].concat();
+    expected.resize(110_000, 9);
+    assert!(get(&node, ino).unwrap() == expected);
+    assert!(node.locate("/f").unwrap().checksummed);
+    node.close().unwrap();
+}
+
+#[test]
+fn space_in_a_strict_file_is_allocated_zeroed_and_given_back_however_much_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = Node::open(options(dir.path())).unwrap();
+    node.set_xattr(InodeId::ROOT, b"user.intarsia.integrity", b"strict", SetMode::Either).unwrap();
+    let ino = put(&node, InodeId::ROOT, "f", &[5; 200_000]);
+    node.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
+    let (keep_size, punch_hole, zero_range) = (1, 2, 16);
+    node.allocate(ino, 190_000, 30_000, 0).unwrap();
+    node.allocate(ino, 0, 1 << 20, keep_size).unwrap();
+    node.allocate(ino, 70_000, 80_000, keep_size | punch_hole).unwrap();
+    node.allocate(ino, 10, 20, keep_size | zero_range).unwrap();
+    node.allocate(ino, 225_000, 5000, zero_range).unwrap();
+    let mut expected = vec![5; 200_000];
+    expected.resize(230_000, 0);
+    expected[70_000..150_000].fill(0);
+    expected[10..30].fill(0);
+    assert!(get(&node, ino).unwrap() == expected);
+    // Of what is so long no sums are kept, and it is read all the same.
+    let resize = |n| AttrChange { size_bytes: Some(n), ..AttrChange::default() };
+    let end = 15 << 40;
+    node.set_attributes(ROOT_CALLER, ino, &resize(end)).unwrap();
+    node.allocate(ino, 1 << 20, end, keep_size | punch_hole).unwrap();
+    let mut buffer = vec![1; 4096];
+    assert_eq!(node.read(ino, end - 4096, &mut buffer).unwrap(), 4096);
+    assert_eq!(buffer, vec![0; 4096]);
+    node.set_attributes(ROOT_CALLER, ino, &resize(230_000)).unwrap();
+    node.release(ino, true);
+    settle(&node);
+    assert!(get(&node, ino).unwrap() == expected);
+    assert!(node.locate("/f").unwrap().checksummed);
+    node.close().unwrap();
+}
+
+#[test]
 fn a_missing_backing_file_is_an_error_never_an_empty_file() {
     let dir = tempfile::tempdir().unwrap();
     let node = Node::open(options(dir.path())).unwrap();

@@ -9,6 +9,8 @@ use intarsia_meta::{Extra, Namespace};
 use intarsia_store::BackingFile;
 use intarsia_types::{Error, InodeId, Result};
 
+/// Longest file that is summed, in blocks (4 TiB): sums are held in memory as a whole, and those of holes count.
+const SUMMED_BLOCKS_MAX: u64 = 1 << 26;
 /// Blocks read at once while summing a whole file.
 const BATCH_BLOCKS: u64 = 16;
 
@@ -46,7 +48,7 @@ pub(crate) fn read_verified(
 /// where the file ends, and there the sums end too.
 fn verify(ino: InodeId, sums: &BlockSums, first: u64, blocks: &[u8], wanted: usize) -> Result<()> {
     let first = usize::try_from(first).unwrap_or(usize::MAX);
-    let refuse = |index| Err(Error::Corrupt { ino, what: format!("block {index} of the content") });
+    let refuse = |index: usize| Err(corrupt_block(ino, index as u64));
     for (i, block) in blocks.chunks(block_len()).enumerate() {
         if !sums.verify(first + i, block) {
             return refuse(first + i);
@@ -54,6 +56,16 @@ fn verify(ino: InodeId, sums: &BlockSums, first: u64, blocks: &[u8], wanted: usi
     }
     let end = first.saturating_add(blocks.len().div_ceil(block_len()));
     if blocks.len() < wanted && end < sums.len() { refuse(end) } else { Ok(()) }
+}
+
+/// A block of a file is not what its sum says.
+pub(super) fn corrupt_block(ino: InodeId, index: u64) -> Error {
+    Error::Corrupt { ino, what: format!("block {index} of the content") }
+}
+
+/// Whether a file of that length is summed.
+pub(crate) const fn is_summable(size_bytes: u64) -> bool {
+    size_bytes.div_ceil(BLOCK_BYTES) <= SUMMED_BLOCKS_MAX
 }
 
 /// The extras that store `sums` with the inode's record.
@@ -84,17 +96,24 @@ pub(crate) fn stored_sums(namespace: &Namespace, ino: InodeId) -> Result<BlockSu
 }
 
 /// Sums a whole file, without reading its holes.
+///
+/// # Errors
+/// [`Error::FileTooLarge`] for a file that is too long to be summed, and the system's own.
 pub(crate) fn sum_file(file: &BackingFile) -> Result<BlockSums> {
     let summed = sum_file_unless(file, || false)?;
-    Ok(summed.map(|summed| summed.sums).unwrap_or_default())
+    summed.map(|summed| summed.sums).ok_or(Error::FileTooLarge)
 }
 
-/// Sums a whole file, without reading its holes; `None` once `is_cancelled` says so, which it is asked at every step.
+/// Sums a whole file, without reading its holes; `None` for one that is too long, and once `is_cancelled` says so, which it is
+/// asked at every step.
 pub(crate) fn sum_file_unless(
     file: &BackingFile,
     is_cancelled: impl Fn() -> bool,
 ) -> Result<Option<Summed>> {
     let size_bytes = file.stat()?.size_bytes;
+    if !is_summable(size_bytes) {
+        return Ok(None);
+    }
     let mut summed = Summed { sums: BlockSums::default(), read_bytes: 0 };
     let mut buffer = vec![0; block_len() * usize::try_from(BATCH_BLOCKS).unwrap_or(1)];
     let (mut at, end) = (0, size_bytes.div_ceil(BLOCK_BYTES));
@@ -151,7 +170,7 @@ fn next_data(file: &BackingFile, from: u64, size_bytes: u64) -> Result<Range<u64
 }
 
 /// The sum of a block in a hole that ends so far away, or at the end of the block.
-fn hole_sum(left_bytes: u64) -> u64 {
+pub(super) fn hole_sum(left_bytes: u64) -> u64 {
     static WHOLE: LazyLock<u64> = LazyLock::new(|| block_sum(&vec![0; block_len()]));
     if left_bytes >= BLOCK_BYTES {
         return *WHOLE;
@@ -215,5 +234,9 @@ mod tests {
         assert_eq!(summed.sums.len(), 10 << 14);
         assert!(summed.read_bytes <= 4 * BLOCK_BYTES, "{} bytes read", summed.read_bytes);
         assert!(sum_file_unless(&file, || true).unwrap().is_none());
+        // What is so long that its sums alone would fill the memory is not summed.
+        file.set_len(i64::MAX.cast_unsigned()).or_else(|_| file.set_len(15 << 40)).unwrap();
+        assert!(sum_file_unless(&file, || false).unwrap().is_none());
+        assert!(matches!(sum_file(&file), Err(Error::FileTooLarge)));
     }
 }

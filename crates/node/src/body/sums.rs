@@ -1,12 +1,9 @@
 //! What is known of the checksums of a file's blocks.
 
-use std::ops::Range;
-
-use intarsia_codec::{BLOCK_BYTES, BlockSums, block_sum};
-use intarsia_store::BackingFile;
+use intarsia_codec::BlockSums;
 use intarsia_types::Result;
 
-use crate::body::integrity::block_len;
+pub(crate) mod change;
 
 /// Whether there are sums, where they are, and whether the record says that they are right.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -86,59 +83,11 @@ impl Sums {
         }
         changed
     }
-
-    /// Renews the sums of the blocks that a write of `len` bytes at `offset_bytes` touched, and of the
-    /// old last block if the write began beyond it.
-    pub(crate) fn renew(
-        &mut self,
-        file: &BackingFile,
-        offset_bytes: u64,
-        len: u64,
-        old_size_bytes: u64,
-    ) -> Result<()> {
-        let end = offset_bytes + len;
-        let from = offset_bytes.min(old_size_bytes) / BLOCK_BYTES;
-        let renewed = self.read_anew(file, from..end.div_ceil(BLOCK_BYTES));
-        self.unless_failed(renewed)
-    }
-
-    fn read_anew(&mut self, file: &BackingFile, blocks: Range<u64>) -> Result<()> {
-        let Some(sums) = self.get_mut() else { return Ok(()) };
-        let mut buffer = vec![0; block_len()];
-        for index in blocks {
-            let n = file.read_at(&mut buffer, index * BLOCK_BYTES)?;
-            sums.set(usize::try_from(index).unwrap_or(usize::MAX), block_sum(&buffer[..n]));
-        }
-        Ok(())
-    }
-
-    /// Renews sums after the length changed.
-    pub(crate) fn resize(
-        &mut self,
-        file: &BackingFile,
-        old_size_bytes: u64,
-        new_size_bytes: u64,
-    ) -> Result<()> {
-        let Some(sums) = self.get_mut() else { return Ok(()) };
-        let blocks = usize::try_from(new_size_bytes.div_ceil(BLOCK_BYTES)).unwrap_or(usize::MAX);
-        sums.truncate(blocks);
-        let from = old_size_bytes.min(new_size_bytes);
-        let len = new_size_bytes.saturating_sub(from);
-        if len > 0 {
-            self.renew(file, from, len, from)
-        } else if new_size_bytes.is_multiple_of(BLOCK_BYTES) {
-            Ok(())
-        } else {
-            self.renew(file, new_size_bytes - 1, 1, new_size_bytes)
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test may fail")]
-
-    use std::os::unix::fs::FileExt;
 
     use intarsia_types::Error;
 
@@ -185,43 +134,5 @@ mod tests {
         let mut stored = Sums::Stored;
         assert!(stored.unless_failed(full()).is_err());
         assert_eq!(stored, Sums::Stored, "what is not here is not kept up either");
-    }
-
-    #[test]
-    fn sums_that_cannot_be_read_anew_are_forgotten() {
-        let mut sums = Sums::KeptUp(BlockSums::of(b"old"));
-        let unreadable = std::fs::OpenOptions::new().write(true).open("/dev/null").unwrap();
-        assert!(sums.renew(&BackingFile::of(unreadable), 0, 3, 3).is_err());
-        assert_eq!(sums, Sums::None);
-    }
-
-    #[test]
-    fn sums_follow_writes_and_changes_of_length() {
-        let block = block_len();
-        let file = tempfile::tempfile().unwrap();
-        let mut content = vec![1; 2 * block + 100];
-        file.write_all_at(&content, 0).unwrap();
-        let mut sums = Sums::KeptUp(BlockSums::of(&content));
-        let backing = BackingFile::of(file.try_clone().unwrap());
-        let is_of =
-            |sums: &Sums, content: &[u8]| assert_eq!(*sums, Sums::KeptUp(BlockSums::of(content)));
-        let write = |sums: &mut Sums, content: &mut Vec<u8>, at: usize, data: &[u8]| {
-            let old_len = content.len();
-            content.resize(old_len.max(at + data.len()), 0);
-            content[at..at + data.len()].copy_from_slice(data);
-            file.write_all_at(data, at as u64).unwrap();
-            sums.renew(&backing, at as u64, data.len() as u64, old_len as u64).unwrap();
-        };
-        write(&mut sums, &mut content, block - 2, &[2; 4]);
-        is_of(&sums, &content);
-        write(&mut sums, &mut content, 5 * block + 7, &[3; 9]);
-        is_of(&sums, &content);
-        for len in [3 * block + 1, 3 * block, 4 * block + 5, 10, 0] {
-            let old_len = content.len();
-            content.resize(len, 0);
-            file.set_len(len as u64).unwrap();
-            sums.resize(&backing, old_len as u64, len as u64).unwrap();
-            is_of(&sums, &content);
-        }
     }
 }

@@ -1,10 +1,11 @@
 //! Bytes that move from beside the inode, or from the lower file system, to a backing file here, because they are about to be
 //! written.
 
+use intarsia_codec::BlockSums;
 use intarsia_meta::Extra;
 use intarsia_types::{InodeId, Integrity, Layout, Result, TierId};
 
-use crate::body::integrity::sum_file;
+use crate::body::integrity::{is_summable, sum_file};
 use crate::body::{Bodies, Body, LocalBody};
 use crate::inode::early_fold::EarlyFold;
 use crate::inode::live::LiveState;
@@ -37,6 +38,8 @@ impl LiveState {
     ) -> Result<()> {
         let Some(bytes) = self.inline() else { return Ok(()) };
         let size_bytes = bytes.len() as u64;
+        // Of the bytes themselves, not of what a disk makes of them.
+        let sums = self.is_strict().then(|| BlockSums::of(bytes));
         let is_shared = bodies.is_shared();
         let published = self.keeps_published(is_shared).then(|| EarlyFold::of(bytes));
         // A later write is to show against what was published.
@@ -48,9 +51,16 @@ impl LiveState {
         } else {
             new = bodies.name(ino, new, size_bytes, self.lease_extras(is_shared))?;
         }
-        self.hold_new(new, size_bytes)?;
+        self.hold_new(new, size_bytes);
+        if let Some(sums) = sums {
+            self.sums.keep_up(sums);
+        }
         self.mark_seen();
         Ok(())
+    }
+
+    fn is_strict(&self) -> bool {
+        self.hints.integrity() == Integrity::Strict
     }
 
     /// Whether the record of a small file keeps its bytes while they are rewritten here. It is marked already as
@@ -70,23 +80,22 @@ impl LiveState {
         let (new, inode) = bodies.copy_up(ino, lower, &self.hints, extras)?;
         let size_bytes = inode.size_bytes;
         self.record = Some(inode);
-        self.hold_new(new, size_bytes)?;
+        let file = std::sync::Arc::clone(&new.ro);
+        self.hold_new(new, size_bytes);
         self.account(bodies.tiers())?;
         self.mark_seen();
+        if self.is_strict() && is_summable(size_bytes) {
+            self.sums.keep_up(sum_file(&file)?);
+        }
         Ok(())
     }
 
-    fn hold_new(&mut self, new: LocalBody, size_bytes: u64) -> Result<()> {
-        let file = std::sync::Arc::clone(&new.ro);
+    fn hold_new(&mut self, new: LocalBody, size_bytes: u64) {
         self.body = Some(Body::local(new));
         self.overlay.size_bytes = size_bytes;
         self.mark.set();
         self.sums.note_stored(false);
         self.accounted_512 = 0;
-        if self.hints.integrity() == Integrity::Strict {
-            self.sums.keep_up(sum_file(&file)?);
-        }
-        Ok(())
     }
 
     /// Records durably that the backing file may change from now on.
@@ -94,7 +103,7 @@ impl LiveState {
         if self.mark.is_unsettled() || self.local().is_none() {
             return Ok(());
         }
-        if self.sums.is_stored() && self.hints.integrity() == Integrity::Strict {
+        if self.sums.is_stored() && self.is_strict() {
             self.load_sums(bodies, ino)?;
         } else {
             self.sums.unload();

@@ -4,6 +4,7 @@ use intarsia_policy::IoMode;
 use intarsia_types::{Error, InodeId, Result};
 
 use crate::body::Body;
+use crate::body::sums::change::Change;
 use crate::clock::now;
 use crate::inode::lease::{Attempt, Content};
 use crate::inode::live::LiveState;
@@ -59,7 +60,6 @@ impl Writer {
                 self.attributes.clear_set_id_for(caller, ino)
             };
         }
-        let old_size_bytes = state.size_bytes()?;
         if size_bytes == 0 && state.is_lower() {
             // What is dropped need not be copied first.
             state.body = Some(Body::empty());
@@ -72,8 +72,9 @@ impl Writer {
                 self.elsewhere.unfold(ino, state)?;
                 state.mark_unsettled(&self.bodies, ino)?;
                 let file = state.writer(&self.tiers)?;
+                let renewed = self.sums_after(ino, state, &file, Change::Length(size_bytes))?;
                 state.sums.unless_failed(file.set_len(size_bytes))?;
-                state.sums.resize(&file, old_size_bytes, size_bytes)?;
+                state.sums.renew(renewed);
                 state.account(&self.tiers)?;
             }
         }

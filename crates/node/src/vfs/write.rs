@@ -5,11 +5,13 @@ use std::sync::atomic::Ordering;
 
 use intarsia_meta::Namespace;
 use intarsia_policy::IoMode;
+use intarsia_store::BackingFile;
 use intarsia_types::{Error, InodeId, Result};
 
 use crate::background::queue::Queue;
 use crate::body::Bodies;
 use crate::body::seam::Source;
+use crate::body::sums::change::{Before, Change, Renewed};
 use crate::cache::remote_cache::RemoteCache;
 use crate::clock::now;
 use crate::inode::elsewhere::Elsewhere;
@@ -23,6 +25,11 @@ use crate::metrics::Metrics;
 use crate::space::tiers::Tiers;
 use crate::vfs::attributes::Attributes;
 use crate::vfs::read::Reader;
+
+/// Modes of `fallocate(2)`.
+const KEEP_SIZE: u32 = 1;
+const PUNCH_HOLE: u32 = 2;
+const ZERO_RANGE: u32 = 16;
 
 /// Writes, allocates, copies ranges and cuts.
 pub(crate) struct Writer {
@@ -112,11 +119,28 @@ impl Writer {
             if state.sums.get().is_none() {
                 return Ok(Source::File(file));
             }
-            let old_size_bytes = state.size_bytes()?;
+            let renewed = self.sums_after(ino, state, &file, Change::Bytes(offset_bytes, data))?;
             state.sums.unless_failed(file.write_all_at(data, offset_bytes))?;
-            state.sums.renew(&file, offset_bytes, data.len() as u64, old_size_bytes)?;
+            state.sums.renew(renewed);
             note_write(state, offset_bytes + data.len() as u64, is_write_back);
             Ok(Source::Done(data.len()))
+        })
+    }
+
+    /// The sums of the blocks of a file once `change` is made of it.
+    pub(super) fn sums_after(
+        &self,
+        ino: InodeId,
+        state: &LiveState,
+        file: &BackingFile,
+        change: Change<'_>,
+    ) -> Result<Renewed> {
+        let before = Before { ino, file, size_bytes: state.size_bytes()? };
+        state.sums.after(&before, change).inspect_err(|error| {
+            if let Error::Corrupt { what, .. } = error {
+                self.metrics.checksum_failures.fetch_add(1, Ordering::Relaxed);
+                tracing::error!(%ino, what, "checksum mismatch; the change is refused with EIO");
+            }
         })
     }
 
@@ -175,8 +199,6 @@ impl Writer {
         len_bytes: u64,
         mode: u32,
     ) -> Result<()> {
-        const KEEP_SIZE: u32 = 1;
-        const PUNCH_HOLE: u32 = 2;
         if let Some(striped) = self.live.striped(ino) {
             let end = offset_bytes.checked_add(len_bytes).ok_or(Error::FileTooLarge)?;
             return striped.allocate(mode, offset_bytes..end);
@@ -192,14 +214,12 @@ impl Writer {
                 self.require_room(state, len_bytes)?;
             }
             let file = state.writer(&self.tiers)?;
-            let old_size_bytes = state.size_bytes()?;
+            let change = allocated(mode, offset_bytes, len_bytes, state.size_bytes()?);
+            let renewed = change.map(|change| self.sums_after(ino, state, &file, change));
+            let renewed = renewed.unwrap_or(Ok(Renewed::None))?;
             state.sums.unless_failed(file.allocate(mode, offset_bytes, len_bytes))?;
+            state.sums.renew(renewed);
             let new_size_bytes = state.size_bytes()?;
-            let end = (offset_bytes + len_bytes).min(new_size_bytes);
-            if end > offset_bytes {
-                let len = end - offset_bytes;
-                state.sums.renew(&file, offset_bytes, len, old_size_bytes)?;
-            }
             if mode & KEEP_SIZE == 0 || mode & PUNCH_HOLE != 0 {
                 note_write(state, new_size_bytes, false);
             }
@@ -264,20 +284,20 @@ impl Writer {
                 return Ok(None);
             }
             state.mark_unsettled(&self.bodies, to)?;
+            if state.sums.get().is_some() {
+                return Ok(None);
+            }
             self.require_room(state, len_bytes)?;
             let target = state.writer(&self.tiers)?;
-            let old_size_bytes = state.size_bytes()?;
             let len = usize::try_from(len_bytes.min(1 << 30)).unwrap_or(usize::MAX);
-            let copied = source.copy_to(from_offset_bytes, &target, to_offset_bytes, len);
-            let n = state.sums.unless_failed(copied)?;
-            state.sums.renew(&target, to_offset_bytes, n as u64, old_size_bytes)?;
+            let n = source.copy_to(from_offset_bytes, &target, to_offset_bytes, len)?;
             note_write(state, to_offset_bytes + n as u64, false);
             self.after_idle_write(to, state)?;
             Ok::<_, Error>(Some(n))
         })?;
         match copied {
             Some(n) => Ok(n),
-            // Its bytes are at another host.
+            // Its bytes are at another host, or are to be summed as they are written.
             None => {
                 self.copy_through_memory(from, from_offset_bytes, to, to_offset_bytes, len_bytes)
             }
@@ -302,6 +322,24 @@ impl Writer {
     /// Whether somebody may write to the file through the process now.
     pub(crate) fn is_written_through_us(&self, ino: InodeId) -> bool {
         self.live.with_existing(ino, |s| s.writers > 0 && s.mode == IoMode::Cached).unwrap_or(false)
+    }
+}
+
+/// What `fallocate(2)` makes of the content of a file; none if that is not known here.
+const fn allocated(
+    mode: u32,
+    offset_bytes: u64,
+    len_bytes: u64,
+    old_size_bytes: u64,
+) -> Option<Change<'static>> {
+    let end = offset_bytes.saturating_add(len_bytes);
+    let grows = mode & KEEP_SIZE == 0 && end > old_size_bytes;
+    let size_bytes = if grows { end } else { old_size_bytes };
+    let end = if end < size_bytes { end } else { size_bytes };
+    match mode & !KEEP_SIZE {
+        0 => Some(Change::Length(size_bytes)),
+        PUNCH_HOLE | ZERO_RANGE => Some(Change::Zeros(offset_bytes, end)),
+        _ => None,
     }
 }
 
