@@ -344,6 +344,35 @@ fn space_in_a_strict_file_is_allocated_zeroed_and_given_back_however_much_it_is(
     node.close().unwrap();
 }
 
+/// The kernel asks for that where another host has just cut a file.
+#[test]
+fn a_range_behind_the_end_of_a_file_is_empty_wherever_it_is_copied_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = Node::open(options(dir.path())).unwrap();
+    let sources =
+        [put(&node, InodeId::ROOT, "small", &[1; 10]), put(&node, InodeId::ROOT, "large", &[1; 100_000])];
+    for integrity in ["normal", "strict"] {
+        for len in [100, 100_000] {
+            let name = format!("{integrity}{len}");
+            let ino = put(&node, InodeId::ROOT, &name, b"");
+            let hint = "user.intarsia.integrity".as_bytes();
+            node.set_xattr(ino, hint, integrity.as_bytes(), SetMode::Either).unwrap();
+            node.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
+            node.write(ino, 0, &vec![2; len], false, false).unwrap();
+            for source in sources {
+                assert_eq!(node.copy_range(source, 200_000, ino, 300_000, 5000).unwrap(), 0);
+                assert_eq!(node.attributes(ino).unwrap().0.size_bytes, len as u64, "{name}");
+            }
+            node.flush(ino).unwrap();
+            node.release(ino, true);
+            settle(&node);
+            assert_eq!(node.attributes(ino).unwrap().0.size_bytes, len as u64, "{name}");
+            assert!(get(&node, ino).unwrap() == vec![2; len], "{name}");
+        }
+    }
+    node.close().unwrap();
+}
+
 #[test]
 fn a_missing_backing_file_is_an_error_never_an_empty_file() {
     let dir = tempfile::tempdir().unwrap();

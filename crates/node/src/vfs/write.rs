@@ -291,7 +291,9 @@ impl Writer {
             let target = state.writer(&self.tiers)?;
             let len = usize::try_from(len_bytes.min(1 << 30)).unwrap_or(usize::MAX);
             let n = source.copy_to(from_offset_bytes, &target, to_offset_bytes, len)?;
-            note_write(state, to_offset_bytes + n as u64, false);
+            if n > 0 {
+                note_write(state, to_offset_bytes + n as u64, false);
+            }
             self.after_idle_write(to, state)?;
             Ok::<_, Error>(Some(n))
         })?;
@@ -315,7 +317,10 @@ impl Writer {
     ) -> Result<usize> {
         let mut buffer = vec![0; usize::try_from(len_bytes.min(1 << 20)).unwrap_or(0)];
         let n = self.reader.read(from, from_offset_bytes, &mut buffer)?;
-        self.write(to, to_offset_bytes, &buffer[..n], false, false)?;
+        // Another host may have cut the file, which the kernel takes for longer; then the target does not grow either.
+        if n > 0 {
+            self.write(to, to_offset_bytes, &buffer[..n], false, false)?;
+        }
         Ok(n)
     }
 
