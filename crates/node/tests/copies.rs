@@ -6,6 +6,9 @@ mod deployment;
 #[path = "../../meta/tests/common/hooked.rs"]
 mod hooked;
 
+use std::os::fd::BorrowedFd;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -13,10 +16,10 @@ use deployment::{
     Deployment, MIB, ROOT_CALLER, content_of, crash, get, hint, metric, no_kernel, pattern, put,
     put_in, records, regular, size, wait_until, write_and_close,
 };
-use hooked::Hooked;
-use intarsia_meta::{Extra, Inode};
-use intarsia_node::{AttrChange, NewName, Node, RenameMode, SetMode};
-use intarsia_types::{ByteCount, Error, FileKind, InodeId, Result};
+use hooked::{Hook, Hooked};
+use intarsia_meta::{Extra, Inode, Mutation, Namespace};
+use intarsia_node::{AttrChange, KernelBacking, NewName, Node, RenameMode, SetMode};
+use intarsia_types::{ByteCount, Error, FileKind, InodeId, PartitionId, Result};
 
 /// New files have two copies when their close returns.
 fn two_copies_at_close(node: &Node) {
@@ -263,6 +266,79 @@ fn a_copy_makes_its_host_the_home_without_a_transfer() {
     assert_eq!(nodes_of(&a, "/f"), ["b", "a"]);
     b.stop_serving();
     assert_eq!(&get(&a, "f").unwrap()[..11], b"newer still");
+}
+
+/// The least copies that the record of a file ever had, as a host changed it.
+#[derive(Default)]
+struct Least {
+    of: Mutex<Option<(Namespace, InodeId)>>,
+    copies: AtomicUsize,
+}
+
+struct Watch(Arc<Least>);
+
+impl Hook for Watch {
+    fn before_commit(&self, _: PartitionId) -> Result<()> {
+        Ok(())
+    }
+
+    fn after_commit(&self, _: &[Mutation]) {
+        if let Some((names, ino)) = &*self.0.of.lock().unwrap() {
+            let copies = names.get(*ino).unwrap().layout.copies().len();
+            self.0.copies.fetch_min(copies, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Starts a host of which it is known what it made of a file's record.
+fn start_watched(deployment: &Deployment, name: &str) -> (Arc<Node>, Arc<Least>) {
+    let least = Arc::new(Least { copies: AtomicUsize::new(usize::MAX), ..Least::default() });
+    let node = deployment.start_as(name, |options| {
+        let cluster = options.cluster.as_mut().unwrap();
+        cluster.engine = Hooked::new(Arc::clone(&cluster.engine), Watch(Arc::clone(&least)));
+    });
+    (node, least)
+}
+
+#[test]
+fn what_a_close_promised_has_its_copies_while_more_is_written_through_a_mapping() {
+    for past_the_process in [true, false] {
+        let deployment = Deployment::new();
+        let (a, least) = start_watched(&deployment, "a");
+        let b = deployment.start("b");
+        [&a, &b].iter().for_each(|node| node.meet_members().unwrap());
+        two_copies_at_close(&a);
+        a.set_kernel_mode(past_the_process, false);
+        let kernel = |_: BorrowedFd<'_>| Ok(Arc::new(()) as KernelBacking);
+        let (attr, opened) =
+            a.create_file(ROOT_CALLER, InodeId::ROOT, b"f", &regular(), true, &kernel).unwrap();
+        assert_eq!(opened.passthrough.is_some(), past_the_process);
+        let (ino, mut content) = (attr.ino, pattern(2 * MIB, 1));
+        a.write(ino, 0, &content[..MIB], false, false).unwrap();
+        a.write(ino, MIB as u64, &content[MIB..], false, false).unwrap();
+        a.flush(ino).unwrap();
+        assert_eq!(nodes_of(&b, "/f"), ["a", "b"]);
+        *least.of.lock().unwrap() = Some((records(deployment.engine()), ino));
+        let mapped = b"through a mapping";
+        content[5..5 + mapped.len()].copy_from_slice(mapped);
+        if past_the_process {
+            let path = deployment.backing_path(&a, "/f");
+            let mapping = std::fs::File::options().write(true).open(path).unwrap();
+            a.release(ino, true);
+            mapping.write_all_at(mapped, 5).unwrap();
+        } else {
+            // The kernel has it written before the last reference goes.
+            a.write(ino, 5, mapped, false, false).unwrap();
+            a.release(ino, true);
+        }
+        settled(&a);
+        wait_until("both have it", || {
+            nodes_of(&b, "/f") == ["a", "b"] && content_of(&b, ino).unwrap() == content
+        });
+        assert!(content_of(&a, ino).unwrap() == content);
+        settled(&a);
+        assert_eq!(least.copies.load(Ordering::Relaxed), 2, "there was one copy for a moment");
+    }
 }
 
 #[test]

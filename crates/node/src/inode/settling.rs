@@ -314,17 +314,17 @@ impl Settler {
             state.is_copied(ino)?
         } else if is_in_doubt {
             // The process that wrote it is gone. What it did to the record since may be newer than what it wrote.
-            let is_same = !was_written && self.is_as_recorded(known, &file)?;
-            if !is_same && state.awaits_copies(&self.placing, Moment::Sync) {
-                // Its content may be that of the copies, and a safe close have promised them: they stay until there are new
-                // ones. Another host that wants to write does so through this one meanwhile.
-                state.publishing.withhold();
-                return Ok(None);
-            }
-            is_same
+            !was_written && self.is_as_recorded(known, &file)?
         } else {
             !was_written
         };
+        let has_copies = known.layout.copies().len() > 1;
+        if !is_same && has_copies && state.awaits_copies(&self.placing, Moment::Sync) {
+            // Its content may be that of the copies, and a safe close have promised them: they stay until there are new
+            // ones. Another host that wants to write does so through this one meanwhile.
+            state.publishing.withhold();
+            return Ok(None);
+        }
         let mut extras = state.lease_extras(self.members.is_shared());
         extras.push(release.extra());
         let is_strict = state.hints.integrity() == Integrity::Strict;

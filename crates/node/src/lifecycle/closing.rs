@@ -387,6 +387,22 @@ impl Closer {
                 };
             let settled = self.settler.settle_now(ino);
             persisted.and(settled)
-        })
+        })?;
+        self.settle_with_copies(ino)
+    }
+
+    /// What keeps its copies until there are new ones settles with those. Where no host takes them it keeps its mark, and the
+    /// next start goes on with it.
+    fn settle_with_copies(&self, ino: InodeId) -> Result<()> {
+        if !self.publisher.is_withheld(ino) {
+            return Ok(());
+        }
+        match self.publisher.publish_copies(ino) {
+            Ok(()) => self.settler.settle_now(ino),
+            Err(error) => {
+                tracing::warn!(%ino, %error, "a file keeps the copies of before until the next start");
+                Ok(())
+            }
+        }
     }
 }

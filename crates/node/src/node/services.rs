@@ -155,6 +155,7 @@ impl Services<'_> {
             remote_cache: Arc::clone(&self.parts.remote_cache),
             old_pages: Arc::clone(&self.parts.old_pages),
             far_pages: Arc::clone(&self.parts.far_pages),
+            placing: Arc::clone(&self.parts.placing),
             live: Arc::clone(&self.parts.live),
             removal: Arc::clone(&self.parts.removal),
             publisher: Arc::clone(&self.inode.publisher),

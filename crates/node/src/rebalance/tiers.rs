@@ -176,8 +176,10 @@ impl TierChanges {
             self.members.await_membership()?;
         }
         self.leases.with_live(ino, |state| {
-            // What was written goes into the record first.
-            if state.is_open() || !self.settler.try_settle(ino, state, &Release::Settled)? {
+            // What was written goes into the record first, and that not before its copies are made.
+            if state.is_open()
+                || state.publishing.is_withheld()
+                || !self.settler.try_settle(ino, state, &Release::Settled)? {
                 return Ok(Attempt::Done(Fetched::InUse));
             }
             let inode = match self.leases.prepare(ino, state, Some(Content::Kept))? {

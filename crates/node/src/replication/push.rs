@@ -271,3 +271,33 @@ fn next_piece(content: &CopySource<'_>, at: u64) -> Result<Option<u64>> {
         Err(error) => Err(error),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+
+    /// What file systems make of space that was allocated, by and by.
+    #[test]
+    fn a_hole_that_becomes_zeros_leaves_the_sum_as_it_is() {
+        let written = tempfile::tempfile().unwrap();
+        written.set_len(4 * PIECE_BYTES).unwrap();
+        written.write_all_at(b"some bytes", 2 * PIECE_BYTES + 5).unwrap();
+        let file = BackingFile::of(written.try_clone().unwrap());
+        let sum = || {
+            let size_bytes = 4 * PIECE_BYTES;
+            let (ino, class) = (InodeId(7), TierClass::Disk);
+            let source =
+                CopySource { ino, version: 0, file: &file, size_bytes, sums: None, class };
+            piece_sum(&source).unwrap()
+        };
+        let before = sum();
+        written.write_all_at(&vec![0; 5000], PIECE_BYTES - 100).unwrap();
+        assert_eq!(sum(), before);
+        written.write_all_at(&[1], PIECE_BYTES - 100).unwrap();
+        assert_ne!(sum(), before);
+    }
+}

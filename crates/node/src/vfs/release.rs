@@ -13,6 +13,7 @@ use crate::background::queue::Queue;
 use crate::cache::far_pages::FarPages;
 use crate::cache::pages::OldPages;
 use crate::cache::remote_cache::RemoteCache;
+use crate::inode::copied_files::Moment;
 use crate::inode::live::{Forgotten, LiveState, LiveTable};
 use crate::inode::publication::Publisher;
 use crate::inode::removal::Removal;
@@ -21,6 +22,7 @@ use crate::metrics::outlived::Outlived;
 use crate::replication::copies::Copies;
 use crate::space::hints::own_hints;
 use crate::space::ledger::Ledger;
+use crate::space::placing::Placing;
 use crate::space::tiers::Tiers;
 
 /// Names of a directory that are looked through at a time.
@@ -38,6 +40,7 @@ pub(crate) struct Releaser {
     pub(crate) remote_cache: Arc<RemoteCache>,
     pub(crate) old_pages: Arc<OldPages>,
     pub(crate) far_pages: Arc<FarPages>,
+    pub(crate) placing: Arc<Placing>,
     pub(crate) live: Arc<LiveTable>,
     pub(crate) removal: Arc<Removal>,
     pub(crate) publisher: Arc<Publisher>,
@@ -121,6 +124,13 @@ impl Releaser {
     }
 
     fn last_release(&self, ino: InodeId, state: &mut LiveState) {
+        if state.overlay.is_dirty
+            && state.has_published_elsewhere()
+            && state.awaits_copies(&self.placing, Moment::Sync)
+        {
+            // Written after the last close, through a mapping: what that promised stays until there are new copies.
+            state.publishing.withhold();
+        }
         if !state.publishing.is_withheld()
             && let Err(e) = self.publisher.persist(ino, state)
         {
