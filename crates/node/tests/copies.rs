@@ -342,6 +342,45 @@ fn what_a_close_promised_has_its_copies_while_more_is_written_through_a_mapping(
 }
 
 #[test]
+fn copies_that_are_made_while_a_file_changes_are_not_compared_with_sums_of_before() {
+    let deployment = Deployment::new();
+    let a = deployment.start("a");
+    // A program goes on writing this file while b takes a copy in.
+    let written: Arc<Mutex<Option<InodeId>>> = Arc::default();
+    let b = deployment.start_as("b", |options| {
+        let cluster = options.cluster.as_mut().unwrap();
+        let (a, written) = (Arc::clone(&a), Arc::clone(&written));
+        cluster.engine = Hooked::new(Arc::clone(&cluster.engine), move |_| {
+            let ino = written.lock().unwrap().take();
+            ino.map_or(Ok(()), |ino| a.write(ino, 100, b"third", false, false))
+        });
+    });
+    [&a, &b].iter().for_each(|node| node.meet_members().unwrap());
+    two_copies_at_close(&a);
+    hint(&a, "integrity", "strict");
+    let (attr, _) =
+        a.create_file(ROOT_CALLER, InodeId::ROOT, b"f", &regular(), true, &no_kernel).unwrap();
+    let (ino, mut content) = (attr.ino, pattern(MIB, 1));
+    a.write(ino, 0, &content, false, false).unwrap();
+    a.fsync(ino, false).unwrap();
+    assert_eq!(nodes_of(&b, "/f"), ["a", "b"]);
+    a.write(ino, 0, b"second", false, false).unwrap();
+    *written.lock().unwrap() = Some(ino);
+    a.fsync(ino, false).unwrap();
+    assert_eq!((*written.lock().unwrap(), nodes_of(&b, "/f").len()), (None, 2));
+    content[..6].copy_from_slice(b"second");
+    let published = content_of(&b, ino).unwrap();
+    content[100..105].copy_from_slice(&published[100..105]);
+    assert!(published == content);
+    content[100..105].copy_from_slice(b"third");
+    a.flush(ino).unwrap();
+    a.release(ino, true);
+    settled(&a);
+    wait_until("its sums are stored", || a.locate("/f").unwrap().checksummed);
+    [&a, &b].iter().for_each(|node| assert!(content_of(node, ino).unwrap() == content));
+}
+
+#[test]
 fn a_file_stays_readable_while_its_copies_change() {
     let deployment = Deployment::new();
     let [a, b] = deployment.start_all(["a", "b"]);

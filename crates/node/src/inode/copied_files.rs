@@ -42,6 +42,14 @@ impl LiveState {
         copied.is_content_of(ino, &local.ro)
     }
 
+    /// What stores the sums of a file whose reads are verified.
+    fn strict_sums(&self) -> Vec<Extra> {
+        match self.sums.get() {
+            Some(sums) if self.hints.integrity() == Integrity::Strict => checksum_extras(sums),
+            _ => Vec::new(),
+        }
+    }
+
     /// Takes note that the record is `inode` now, which names the copies of `publication`; `is_unchanged` if nothing was
     /// written here since that began.
     fn note_published(
@@ -97,13 +105,13 @@ impl LiveFiles for CopiedFiles {
             state.account(&self.tiers)?;
             let blocks_512 = state.accounted_512;
             let stat = publication.stat;
-            let is_unchanged =
-                state.local().is_some_and(|local| local.ro.stat().is_ok_and(|now| now == stat));
+            // A write within the same step of the clock shows in the sums alone.
+            let is_unchanged = state.strict_sums() == publication.strict_sums
+                && state.local().is_some_and(|local| local.ro.stat().is_ok_and(|now| now == stat));
             // What was written meanwhile is in the sums or in the copies or in both.
             let sums = publication.strict_sums.as_slice();
             let sums = if is_unchanged { sums } else { &[] };
             let is_unnamed = state.unnamed().is_some();
-            let has_no_sums = state.sums.are_none();
             let mut dropped = Vec::new();
             let changed = self.namespace.change(ino, |inode, extras| {
                 extras.push(Extra::HoldWritable);
@@ -115,7 +123,8 @@ impl LiveFiles for CopiedFiles {
                     take_over_copies(&mut inode.layout, publication.backing, further, extras)?;
                 inode.size_bytes = stat.size_bytes;
                 inode.blocks_512 = blocks_512;
-                inode.checksummed &= !has_no_sums;
+                // Sums that the record has are of an earlier content.
+                inode.checksummed = false;
                 inode.mtime = publication.mtime.unwrap_or(inode.mtime);
                 inode.ctime = publication.ctime.unwrap_or(inode.ctime);
                 Ok(())
@@ -176,7 +185,6 @@ impl CopiedFiles {
         wanted: usize,
     ) -> Result<Option<Publication>> {
         let Some(local) = state.local() else { return Ok(None) };
-        let is_strict = state.hints.integrity() == Integrity::Strict;
         let home_class = self.tiers.get(local.backing.tier)?.class();
         Ok(Some(Publication {
             stat: local.ro.stat()?,
@@ -185,10 +193,7 @@ impl CopiedFiles {
             class: state.hints.tier().unwrap_or(home_class),
             mtime: state.overlay.mtime,
             ctime: state.overlay.ctime,
-            strict_sums: match state.sums.get() {
-                Some(sums) if is_strict => checksum_extras(sums),
-                _ => Vec::new(),
-            },
+            strict_sums: state.strict_sums(),
             record,
             copied: state.copied,
             wanted,
