@@ -110,8 +110,8 @@ impl Node {
             gate
         });
         let (namespace, tiers) = open_parts(&options, &mut identity, is_new)?;
-        let syncs_names = options.durability == Durability::Sync;
-        let tiers = Tiers::new(tiers, overflow.as_deref(), syncs_names);
+        let is_durable = options.durability == Durability::Sync;
+        let tiers = Tiers::new(tiers, overflow.as_deref(), is_durable);
         let node = Arc::new(Self::build(options, &identity.store, gate, namespace, tiers)?);
         node.presence.begin_beating()?;
         node.recovery().recover()?;

@@ -55,7 +55,9 @@ impl Bodies {
         let new = self.take(tier)?;
         let written = match bytes {
             [] => Ok(()),
-            _ => self.fill(&new, |file| file.write_all_at(bytes, 0)),
+            _ => self
+                .fill(&new, |file| file.write_all_at(bytes, 0))
+                .and_then(|()| self.tiers.force_out(&new.ro)),
         };
         let written = written.and_then(|()| mtime.map_or(Ok(()), |mtime| new.ro.set_mtime(mtime)));
         self.or_give_back(ino, new, written).map(|(new, ())| new)
@@ -99,7 +101,7 @@ impl Bodies {
         let new = self.take(tier)?;
         let backing = new.backing;
         let copied = self.fill(&new, |target| copy_unchanged(&lower.file, target, stamp));
-        let recorded = copied.and_then(|()| {
+        let recorded = copied.and_then(|()| self.tiers.force_out(&new.ro)).and_then(|()| {
             extras.extend([Extra::TakeFree(backing), Extra::MarkWritable]);
             self.namespace.update_with(ino, &extras, |inode| match &inode.layout {
                 Layout::Lower { stamp: now, .. } if *now == stamp => {

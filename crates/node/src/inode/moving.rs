@@ -82,7 +82,11 @@ impl Moving {
             (Content::Kept, Source::Hosts(hosts)) => open_elsewhere(cluster, inode, hosts)
                 .and_then(|source| self.copy_whole(&Arc::new(source), inode, backing)),
         };
-        let moved = copied.and_then(|()| self.record_move(inode, backing, content));
+        let forced = copied.and_then(|()| match content {
+            Content::Kept => self.tiers.force_out(&new.ro),
+            Content::Dropped => Ok(()),
+        });
+        let moved = forced.and_then(|()| self.record_move(inode, backing, content));
         let (moved, dropped) = match moved {
             Ok(moved) => moved,
             Err(error) => {

@@ -133,6 +133,13 @@ impl Publisher {
         let (overlay, blocks_512) = (state.overlay, state.accounted_512);
         let home = state.local().map(|local| local.backing);
         let known = state.record.clone();
+        if was_folded
+            && folded.is_none()
+            && let Some(local) = state.local()
+        {
+            // Else what stands beside the inode would go before anything else of the file is on stable storage.
+            self.tiers.force_out(&local.ro)?;
+        }
         let keeps_copies = state.is_copied(ino)?;
         let mut dropped = Vec::new();
         let has_no_sums = home.is_some() && state.sums.are_none();

@@ -49,6 +49,10 @@ impl Reclaimer {
         file: Arc<intarsia_store::BackingFile>,
     ) -> Result<()> {
         let free = FreeFile::of(ino, backing.file);
+        if let Err(error) = self.force_records() {
+            self.ledger.remove_later(backing.tier, free, &error);
+            return Ok(());
+        }
         // A read that is under way still holds the descriptor; then the file is removed, not recycled.
         let given_back = match Arc::try_unwrap(file) {
             Ok(file) => self.tiers.give_back(backing, file),
@@ -74,8 +78,22 @@ impl Reclaimer {
         }
     }
 
+    /// Has the records on stable storage that say of files that they have no owner any more: else a loss of power could bring
+    /// back those that name them. The metadata servers of several hosts keep what they acknowledge.
+    fn force_records(&self) -> Result<()> {
+        if self.tiers.is_durable() && !self.members.is_shared() {
+            self.namespace.sync()
+        } else {
+            Ok(())
+        }
+    }
+
     /// Removes files without an owner from disk, then from the ledger.
     pub(crate) fn reclaim(&self, files: &[(TierId, FreeFile)]) -> Result<()> {
+        if let Err(error) = self.force_records() {
+            files.iter().for_each(|(tier, free)| self.ledger.remove_later(*tier, *free, &error));
+            return Err(error);
+        }
         for tier in self.tiers.iter() {
             let mut gone = Vec::new();
             for (_, free) in files.iter().filter(|(id, _)| *id == tier.id()) {

@@ -214,6 +214,7 @@ impl TierChanges {
         let (backing, file) = self.tiers.take_file(to, &self.namespace)?;
         let moved = self
             .copy_compared(inode, from, backing)
+            .and_then(|()| self.tiers.force_out(&file))
             .and_then(|()| file.set_mtime(inode.mtime))
             .and_then(|()| self.record_tier(inode, state, from, backing));
         if let Err(error) = moved {

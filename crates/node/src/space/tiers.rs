@@ -37,19 +37,20 @@ pub(crate) trait MakesRoom: Send + Sync {
 #[derive(Debug)]
 pub(crate) struct Tiers {
     entries: Vec<TierWithPool>,
-    /// Whether a new backing file's name must be on stable storage before the file has an owner.
-    syncs_names: bool,
+    /// Whether what is acknowledged is on stable storage, as `durability=sync` promises: the name of a new backing file before
+    /// the file has an owner, and what moves to it before a record names it.
+    is_durable: bool,
 }
 
 impl Tiers {
     /// `overflow` is the directory of the tier that is one, if any.
-    pub(crate) fn new(tiers: Vec<Tier>, overflow: Option<&Path>, syncs_names: bool) -> Self {
+    pub(crate) fn new(tiers: Vec<Tier>, overflow: Option<&Path>, is_durable: bool) -> Self {
         let with_pool = |tier: Tier| TierWithPool {
             is_overflow: overflow == Some(tier.dir()),
             tier,
             pool: Pool::new(POOL_FILES),
         };
-        Self { entries: tiers.into_iter().map(with_pool).collect(), syncs_names }
+        Self { entries: tiers.into_iter().map(with_pool).collect(), is_durable }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Tier> {
@@ -72,6 +73,17 @@ impl Tiers {
 
     pub(crate) fn get(&self, id: TierId) -> Result<&Tier> {
         self.entry(id).map(|t| &t.tier)
+    }
+
+    /// Whether what is acknowledged is on stable storage.
+    pub(crate) const fn is_durable(&self) -> bool {
+        self.is_durable
+    }
+
+    /// Has the bytes that moved to a backing file on stable storage, if they may have been promised there where they were.
+    /// To be called before a record names the file.
+    pub(crate) fn force_out(&self, file: &BackingFile) -> Result<()> {
+        if self.is_durable { file.sync(true) } else { Ok(()) }
     }
 
     /// Capacity, use and free bytes over all tiers.
@@ -112,7 +124,7 @@ impl Tiers {
         if files.is_empty() {
             return outcome;
         }
-        if self.syncs_names
+        if self.is_durable
             && let Err(error) = entry.tier.sync_names(&ids)
         {
             files.iter().try_for_each(|file| entry.tier.remove(file.id))?;
