@@ -140,8 +140,7 @@ fn what_is_copied_from_the_lower_file_system_is_forced_out() {
     let below = dir.path().join("below");
     std::fs::create_dir(&below).unwrap();
     std::fs::write(below.join("f"), pattern(300_000, 1)).unwrap();
-    let node =
-        Node::open(NodeOptions { lower: Some(below), ..options(dir.path()) }).unwrap();
+    let node = Node::open(NodeOptions { lower: Some(below), ..options(dir.path()) }).unwrap();
     let ino = node.lookup(InodeId::ROOT, b"f").unwrap().0.ino;
     node.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
     assert_eq!(node.locate("/f").unwrap().layout, "local");

@@ -349,8 +349,10 @@ fn space_in_a_strict_file_is_allocated_zeroed_and_given_back_however_much_it_is(
 fn a_range_behind_the_end_of_a_file_is_empty_wherever_it_is_copied_to() {
     let dir = tempfile::tempdir().unwrap();
     let node = Node::open(options(dir.path())).unwrap();
-    let sources =
-        [put(&node, InodeId::ROOT, "small", &[1; 10]), put(&node, InodeId::ROOT, "large", &[1; 100_000])];
+    let sources = [
+        put(&node, InodeId::ROOT, "small", &[1; 10]),
+        put(&node, InodeId::ROOT, "large", &[1; 100_000]),
+    ];
     for integrity in ["normal", "strict"] {
         for len in [100, 100_000] {
             let name = format!("{integrity}{len}");

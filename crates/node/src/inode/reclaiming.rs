@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use intarsia_meta::{FreeFile, Namespace};
+use intarsia_store::Tier;
 use intarsia_types::{BackingRef, Error, InodeId, Result, TierId};
 
 use crate::background::queue::Queue;
@@ -94,6 +95,7 @@ impl Reclaimer {
             files.iter().for_each(|(tier, free)| self.ledger.remove_later(*tier, *free, &error));
             return Err(error);
         }
+        let mut outcome = Ok(());
         for tier in self.tiers.iter() {
             let mut gone = Vec::new();
             for (_, free) in files.iter().filter(|(id, _)| *id == tier.id()) {
@@ -103,10 +105,10 @@ impl Reclaimer {
                 }
             }
             if !gone.is_empty() {
-                self.namespace.forget_files(tier.id(), &gone)?;
+                outcome = outcome.and(self.namespace.forget_files(tier.id(), &gone));
             }
         }
-        Ok(())
+        outcome
     }
 
     /// Removes files of this host that the ledger says belong to no inode any more. From time to time it also finishes changes
@@ -135,34 +137,45 @@ impl Reclaimer {
         }
     }
 
+    /// Of all tiers, whatever goes wrong with one of them.
     pub(crate) fn remove_free_files(&self) -> Result<()> {
-        for tier in self.tiers.iter() {
-            if self.members.is_shared() {
-                for free in
-                    self.receiver.take_garbage(tier, |files| self.spare_passed(tier.id(), files))?
-                {
-                    if let Err(error) = self.ledger.remove(tier, free.file) {
-                        self.ledger.remove_later(tier.id(), free, &error);
-                    }
-                }
-                continue;
-            }
-            let files = self.namespace.free_files(tier.id())?;
-            for free in &files {
-                self.ledger.remove(tier, free.file)?;
-            }
-            if files.is_empty() {
-                continue;
-            }
-            match self.namespace.forget_files(tier.id(), &files) {
-                // The ledger may name files that are gone; the next start tries again.
-                Err(Error::NoSpace(why)) => {
-                    tracing::warn!(%why, "the ledger of free files stays long");
-                }
-                other => other?,
+        let remove = |tier: &Tier| match self.members.is_shared() {
+            true => self.remove_garbage(tier),
+            false => self.remove_listed(tier),
+        };
+        self.tiers.iter().map(remove).fold(Ok(()), Result::and)
+    }
+
+    fn remove_garbage(&self, tier: &Tier) -> Result<()> {
+        let spare = |files: &mut Vec<FreeFile>| self.spare_passed(tier.id(), files);
+        for free in self.receiver.take_garbage(tier, spare)? {
+            if let Err(error) = self.ledger.remove(tier, free.file) {
+                self.ledger.remove_later(tier.id(), free, &error);
             }
         }
         Ok(())
+    }
+
+    /// Without other hosts: those in the ledger that can be removed leave it.
+    fn remove_listed(&self, tier: &Tier) -> Result<()> {
+        let (mut gone, mut outcome) = (Vec::new(), Ok(()));
+        for free in self.namespace.free_files(tier.id())? {
+            match self.ledger.remove(tier, free.file) {
+                Ok(()) => gone.push(free),
+                Err(error) => outcome = outcome.and(Err(error)),
+            }
+        }
+        if gone.is_empty() {
+            return outcome;
+        }
+        match self.namespace.forget_files(tier.id(), &gone) {
+            // The ledger may name files that are gone; the next start tries again.
+            Err(Error::NoSpace(why)) => {
+                tracing::warn!(%why, "the ledger of free files stays long");
+                outcome
+            }
+            forgotten => outcome.and(forgotten),
+        }
     }
 
     /// Counts the space of tiers that were not stopped cleanly. Runs beside requests.

@@ -179,7 +179,8 @@ impl TierChanges {
             // What was written goes into the record first, and that not before its copies are made.
             if state.is_open()
                 || state.publishing.is_withheld()
-                || !self.settler.try_settle(ino, state, &Release::Settled)? {
+                || !self.settler.try_settle(ino, state, &Release::Settled)?
+            {
                 return Ok(Attempt::Done(Fetched::InUse));
             }
             let inode = match self.leases.prepare(ino, state, Some(Content::Kept))? {

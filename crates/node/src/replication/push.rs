@@ -290,8 +290,7 @@ mod tests {
         let sum = || {
             let size_bytes = 4 * PIECE_BYTES;
             let (ino, class) = (InodeId(7), TierClass::Disk);
-            let source =
-                CopySource { ino, version: 0, file: &file, size_bytes, sums: None, class };
+            let source = CopySource { ino, version: 0, file: &file, size_bytes, sums: None, class };
             piece_sum(&source).unwrap()
         };
         let before = sum();

@@ -30,7 +30,7 @@ struct Doubt {
 
 /// Whoever counts the space of files while they are open.
 pub(crate) trait FileEvents: Send + Sync {
-    /// A file is about to be removed. Whether its space is counted no more by that.
+    /// A file was removed. Whether its space is counted no more by that.
     fn note_gone(&self, backing: BackingRef) -> bool;
 }
 
@@ -105,8 +105,13 @@ impl Ledger {
             self.doubt(backing, FreeFile::of(ino, backing.file), 0);
             return Ok(());
         }
-        self.tiers.get(backing.tier)?.remove(backing.file)?;
-        self.namespace.forget_file(backing.tier, FreeFile::reserved(backing.file))
+        let free = FreeFile::reserved(backing.file);
+        let removed = self.tiers.get(backing.tier).and_then(|tier| tier.remove(backing.file));
+        if let Err(error) = removed {
+            self.remove_later(backing.tier, free, &error);
+            return Ok(());
+        }
+        self.namespace.forget_file(backing.tier, free)
     }
 
     /// As [`discard_unrecorded`](Self::discard_unrecorded) for an empty file, which goes back to the pool; it may stand
@@ -146,16 +151,19 @@ impl Ledger {
 
     /// Removes a file of this host that has no owner any more, and is in no ledger or about to be taken out of it.
     pub(crate) fn remove(&self, tier: &Tier, file: BackingFileId) -> Result<()> {
-        if self.is_shared {
-            // Its owner may have gone at another host, which knows nothing of the space here.
-            let is_counted = self.events.note_gone(BackingRef { tier: tier.id(), file });
-            match tier.open_file(file, false).and_then(|file| file.stat()) {
-                Ok(_) if is_counted => {}
-                Ok(stat) => tier.account(stat.blocks_512, 0),
-                Err(error) => tracing::debug!(%file, %error, "a free file is gone already"),
-            }
+        if !self.is_shared {
+            return tier.remove(file);
         }
-        tier.remove(file)
+        // Its owner may have gone at another host, which knows nothing of the space here.
+        let stat = tier.open_file(file, false).and_then(|file| file.stat());
+        tier.remove(file)?;
+        let is_counted = self.events.note_gone(BackingRef { tier: tier.id(), file });
+        match stat {
+            Ok(_) if is_counted => {}
+            Ok(stat) => tier.account(stat.blocks_512, 0),
+            Err(error) => tracing::debug!(%file, %error, "a free file is gone already"),
+        }
+        Ok(())
     }
 
     /// A file without an owner, which is in no ledger any more, could not be removed because of `error`: it is removed later.
@@ -321,10 +329,27 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         std::fs::create_dir(&path).unwrap();
         let tier = ledger.tiers.get(backing.tier).unwrap();
+        tier.account(0, 100);
         let error = ledger.remove(tier, backing.file).unwrap_err();
         ledger.remove_later(backing.tier, FreeFile::reserved(backing.file), &error);
         ledger.resolve_doubts(Duration::ZERO).unwrap();
         assert!(path.exists() && !ledger.is_sure(), "it is tried again");
+        assert_eq!(tier.space().used_bytes, 51_200, "what it takes counts until it is gone");
+        std::fs::remove_dir(&path).unwrap();
+        std::fs::write(&path, b"").unwrap();
+        ledger.resolve_doubts(Duration::ZERO).unwrap();
+        assert!(!path.exists() && ledger.is_sure());
+    }
+
+    #[test]
+    fn a_file_of_a_change_that_was_not_made_is_removed_later_if_it_cannot_be_now() {
+        let (dir, ledger, _) = ledger();
+        let backing = file(&ledger);
+        let path = path_of(&dir, backing);
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        ledger.discard_unrecorded(InodeId(7), backing, &Error::NotFound).unwrap();
+        assert!(path.exists() && !ledger.is_sure(), "somebody knows of it");
         std::fs::remove_dir(&path).unwrap();
         std::fs::write(&path, b"").unwrap();
         ledger.resolve_doubts(Duration::ZERO).unwrap();

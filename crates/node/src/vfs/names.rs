@@ -123,7 +123,7 @@ impl Names {
         self.bodies.lower.adopt_for_change(parent, name)?;
         let directory = self.recollections.parent_record(parent)?;
         let hints = self.hinting.hints_for_new(&directory, name, new.kind)?;
-        let record = self.new_inode(caller, &directory, new, Layout::Empty, &hints, false)?;
+        let record = self.new_inode(caller, &directory, new, &hints)?;
         let inode = self.namespace.create(parent, name, record, now())?;
         Ok(self.attributes.settled_attributes(&inode, before))
     }
@@ -148,13 +148,16 @@ impl Names {
         let directory = self.recollections.parent_record(parent)?;
         let hints = self.hinting.hints_for_new(&directory, name, FileKind::Regular)?;
         let stripes = self.bodies.stripes.wanted(&hints)?;
+        // Before a backing file is taken, of which nobody would know if this failed.
+        let mut record = self.new_inode(caller, &directory, new, &hints)?;
         let fresh = match stripes {
             Some(_) => None,
             None => self.take_for_passthrough(&hints)?,
         };
-        let layout = fresh.as_ref().map_or(Layout::Empty, |local| Layout::Local(local.backing));
-        let is_marked = fresh.is_some() || self.members.is_shared();
-        let mut record = self.new_inode(caller, &directory, new, layout, &hints, is_marked)?;
+        if let Some(local) = &fresh {
+            record.layout = Layout::Local(local.backing);
+        }
+        record.mark_writable = fresh.is_some() || self.members.is_shared();
         // Whoever may write tells when it closes the file.
         record.may_wait = write && stripes.is_none() && self.defers_creates;
         // Until it is open, so that it is known here.
@@ -245,9 +248,7 @@ impl Names {
         caller: Caller,
         directory: &Inode,
         new: &NewName,
-        layout: Layout,
         hints: &HintSet,
-        mark_writable: bool,
     ) -> Result<NewInode> {
         if directory.kind != FileKind::Directory {
             return Err(Error::NotDirectory);
@@ -271,8 +272,6 @@ impl Names {
         let mut record = NewInode::new(new.kind, perm, caller.uid, gid);
         record.rdev = new.rdev;
         record.target.clone_from(&new.target);
-        record.layout = layout;
-        record.mark_writable = mark_writable;
         record.xattrs = xattrs;
         Ok(record)
     }

@@ -199,11 +199,13 @@ impl Writer {
         len_bytes: u64,
         mode: u32,
     ) -> Result<()> {
+        self.members.await_membership()?;
         if let Some(striped) = self.live.striped(ino) {
             let end = offset_bytes.checked_add(len_bytes).ok_or(Error::FileTooLarge)?;
             return striped.allocate(mode, offset_bytes..end);
         }
         let elsewhere = self.live.reach(ino, |state| {
+            state.require_ours()?;
             self.following.ensure_loaded(ino, state)?;
             self.elsewhere.unfold(ino, state)?;
             if let Some(remote) = state.remote() {
@@ -262,7 +264,9 @@ impl Writer {
         to_offset_bytes: u64,
         len_bytes: u64,
     ) -> Result<usize> {
+        self.members.await_membership()?;
         let source = self.live.reach(from, |state| {
+            state.require_ours()?;
             self.following.ensure_loaded(from, state)?;
             state.load_sums(&self.bodies, from)?;
             let is_verified = state.sums.get().is_some();
@@ -278,6 +282,7 @@ impl Writer {
             );
         };
         let copied = self.live.reach(to, |state| {
+            state.require_ours()?;
             self.following.ensure_loaded(to, state)?;
             self.elsewhere.unfold(to, state)?;
             if state.local().is_none() {

@@ -127,7 +127,8 @@ impl Changing<'_> {
             }
             _ => &[],
         };
-        let is_kept = old_end > start && !(written.start <= start && written.end >= old_end.min(end));
+        let is_kept =
+            old_end > start && !(written.start <= start && written.end >= old_end.min(end));
         if written == (start..end) && !bytes.is_empty() {
             return Ok(block_sum(bytes));
         }
