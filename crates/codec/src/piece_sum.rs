@@ -32,7 +32,9 @@ impl PieceSum {
     }
 }
 
-fn is_zeros(piece: &[u8]) -> bool {
+/// Whether there is nothing but zeros, as in a hole.
+#[must_use]
+pub fn is_zeros(piece: &[u8]) -> bool {
     // All of a part is looked at, which is faster than byte by byte.
     piece.chunks(4096).all(|part| part.iter().fold(0, |bits, byte| bits | byte) == 0)
 }

@@ -256,3 +256,22 @@ fn space_is_that_of_all_hosts_that_are_alive() {
     wait_until("a lost host counts no more", || mib(&a) == (24, 4));
     close_all(&[a, b]);
 }
+
+#[test]
+fn a_file_that_another_host_has_no_room_for_stays_where_it_is_while_that_one_writes_it() {
+    let deployment = Deployment::new();
+    let nodes = deployment.start_all_sized([("a", 64), ("b", 16)]);
+    let [a, b] = &nodes;
+    let mut content = pattern(20 * MIB, 1);
+    let ino = put(a, "f", &content);
+    assert!(a.wait_until_settled(Instant::now() + Duration::from_secs(30)));
+    overwrite(b, ino, 0, b"by b", false).unwrap();
+    content[..4].copy_from_slice(b"by b");
+    assert_eq!(home(a, "f"), "a");
+    nodes.iter().for_each(|node| assert!(content_of(node, ino).unwrap() == content));
+    // What is cut to nothing needs no room.
+    overwrite(b, ino, 0, &pattern(MIB, 2), true).unwrap();
+    assert_eq!(home(a, "f"), "b");
+    nodes.iter().for_each(|node| assert!(content_of(node, ino).unwrap() == pattern(MIB, 2)));
+    close_all(&nodes);
+}

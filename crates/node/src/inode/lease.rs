@@ -340,14 +340,16 @@ impl Leases {
                 self.moving.become_home(inode, own, given_up, state).map(Attempt::Done)
             }
             (Ok(Recalled::Released) | Err(_), Content::Dropped)
-                if !self.placing.comes_here(&hints, &home) =>
+                if !self.placing.comes_here(&hints, &home, 0) =>
             {
                 // It is a new file from here on, and goes where such files go.
                 state.hints = hints;
                 self.elsewhere.drop_content(inode, state)?;
                 self.regular(inode.ino).map(Attempt::Done)
             }
-            (Ok(Recalled::Released), Content::Kept) if !self.placing.comes_here(&hints, &home) => {
+            (Ok(Recalled::Released), Content::Kept)
+                if !self.placing.comes_here(&hints, &home, inode.size_bytes) =>
+            {
                 // It stays where it is.
                 self.rights.give_lease_back(inode.ino, state);
                 self.write_through(cluster, home, inode.ino, state)

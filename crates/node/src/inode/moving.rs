@@ -70,7 +70,7 @@ impl Moving {
         state: &mut LiveState,
         content: Content,
     ) -> Result<Inode> {
-        let (new, is_whole) = self.place_for(inode, state)?;
+        let (new, is_whole) = self.place_for(inode, state, content)?;
         let backing = new.backing;
         let copied = match (content, source) {
             (Content::Dropped, _) => Ok(()),
@@ -108,7 +108,12 @@ impl Moving {
     }
 
     /// The file here that is to hold a file of another host, and whether it has the content already.
-    fn place_for(&self, inode: &Inode, state: &LiveState) -> Result<(LocalBody, bool)> {
+    fn place_for(
+        &self,
+        inode: &Inode,
+        state: &LiveState,
+        content: Content,
+    ) -> Result<(LocalBody, bool)> {
         let is_open = state.handles > 0 && state.mode == IoMode::Passthrough;
         let open = state.kept().filter(|_| is_open);
         match (self.remote_cache.take_out(inode, open.is_some()), open) {
@@ -122,6 +127,9 @@ impl Moving {
             (None, None) => {
                 self.remote_cache.make_room();
                 let tier = self.placing.tier_here(state.hints.tier())?;
+                if content == Content::Kept && !self.tiers.get(tier)?.fits(inode.size_bytes) {
+                    return Err(Error::NoSpace("no tier here has room for the file".into()));
+                }
                 let (backing, file) = self.tiers.take_file(tier, &self.namespace)?;
                 Ok((LocalBody::new(backing, file), false))
             }

@@ -9,6 +9,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use intarsia_codec::is_zeros;
 use intarsia_meta::{FreeFile, Namespace};
 use intarsia_store::{BackingFile, Tier};
 use intarsia_sync::{Instant, Mutex};
@@ -221,13 +222,14 @@ impl Ledger {
         self.copy_from(to, |buffer, at| source.read_at(buffer, at))
     }
 
-    /// The same with what `read` reads.
+    /// The same with what `read` reads. Zeros are left out of an empty file, so that it does not take more than what is copied.
     pub(crate) fn copy_from(
         &self,
         to: BackingRef,
         read: impl Fn(&mut [u8], u64) -> Result<usize>,
     ) -> Result<u64> {
         let target = self.tiers.get(to.tier)?.open_file(to.file, true)?;
+        let is_empty = target.stat()?.size_bytes == 0;
         let mut buffer = vec![0; COPY_BYTES];
         let mut at = 0;
         loop {
@@ -235,7 +237,9 @@ impl Ledger {
             if n == 0 {
                 break;
             }
-            target.write_all_at(&buffer[..n], at)?;
+            if !(is_empty && is_zeros(&buffer[..n])) {
+                target.write_all_at(&buffer[..n], at)?;
+            }
             at += n as u64;
         }
         target.set_len(at)?;
@@ -368,5 +372,20 @@ mod tests {
         let mut found = vec![0; bytes.len() + 1];
         assert_eq!(copied.read_at(&mut found, 0).unwrap(), bytes.len());
         assert_eq!(found[..bytes.len()], bytes);
+
+        // Holes stay holes in a new file, and are zeros in one that held something.
+        let sparse = file(&ledger);
+        let open = |backing: BackingRef| {
+            ledger.tiers.get(backing.tier).unwrap().open_file(backing.file, true).unwrap()
+        };
+        open(sparse).write_all_at(b"end", 20 << 20).unwrap();
+        let new = file(&ledger);
+        for to in [new, from] {
+            assert_eq!(ledger.copy(sparse, to).unwrap(), (20 << 20) + 3);
+            let mut found = vec![1; (20 << 20) + 3];
+            open(to).read_at(&mut found, 0).unwrap();
+            assert!(found.ends_with(b"end") && found[..20 << 20].iter().all(|byte| *byte == 0));
+        }
+        assert!(open(new).stat().unwrap().blocks_512 < (10 << 20) / 512);
     }
 }

@@ -180,11 +180,14 @@ impl Placing {
         self.ask(Purpose::Here, file, &self.tiers.states()).reason == Reason::RoomHere
     }
 
-    /// Whether a file that this host may write comes here from `home`, which has its bytes.
-    pub(crate) fn comes_here(&self, hints: &HintSet, home: &NodeId) -> bool {
+    /// Whether a file that this host may write comes here from `home`, which has its bytes, with so many of them.
+    pub(crate) fn comes_here(&self, hints: &HintSet, home: &NodeId, bytes: u64) -> bool {
         let is_put_there = self.wish_of(hints) != Wish::Maker;
         let purpose = Purpose::Rewrite { home, is_put_there };
-        matches!(self.ask(purpose, wanted_by(hints), &self.tiers.states()).home, Home::Here(_))
+        match self.ask(purpose, wanted_by(hints), &self.tiers.states()).home {
+            Home::Here(tier) => self.tiers.get(tier).is_ok_and(|tier| tier.fits(bytes)),
+            _ => false,
+        }
     }
 
     /// How a file is served that has, or gets, a backing file in `tier`, if in any.
@@ -400,6 +403,6 @@ mod tests {
         assert_eq!(hosts_of(&d, &group, 2), first, "another host looks it up");
         let named = hints(&[(HintKey::Place, "collocate:g@c")]);
         assert_eq!(hosts_of(&a, &named, 3), [NodeId("c".into())]);
-        assert!(!a.comes_here(&named, &NodeId("c".into())));
+        assert!(!a.comes_here(&named, &NodeId("c".into()), 0));
     }
 }
