@@ -152,7 +152,7 @@ impl Settler {
         }
         if self.publisher.is_withheld(ino) {
             // Not published yet for want of copies; somebody may wait for the outcome of this attempt.
-            let _ = self.replicas.queue.publish(ino);
+            self.replicas.queue.publish_unasked(ino);
             self.queue.retry(waiting);
             return Ok(());
         }

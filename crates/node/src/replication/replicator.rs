@@ -40,6 +40,12 @@ struct Waiting {
 /// A close of another host, under way here.
 struct Closing {
     since: Instant,
+    /// Somebody asked for the outcome, and asks again.
+    is_asked: bool,
+    /// A thread is at work on it.
+    is_begun: bool,
+    /// It is to be done once more: who was the first to ask may have written what it does not publish.
+    again: bool,
     outcome: Option<Result<()>>,
 }
 
@@ -128,14 +134,31 @@ impl CopyQueue {
         work.closings
             .retain(|_, closing| closing.outcome.is_none() || closing.since.elapsed() < REMEMBERED);
         if let Some(closing) = work.closings.get_mut(&ino) {
+            closing.again |= closing.is_begun && !closing.is_asked;
+            closing.is_asked = true;
             let outcome = closing.outcome.take()?;
             work.closings.remove(&ino);
             return Some(outcome);
         }
-        work.closings.insert(ino, Closing { since: Instant::now(), outcome: None });
+        self.begin_publication(&mut work, ino, true);
+        None
+    }
+
+    /// As [`publish`](Self::publish), for nobody in particular: if nobody asks meanwhile the outcome is not kept, which would
+    /// say nothing of what is written until somebody does.
+    pub(crate) fn publish_unasked(&self, ino: InodeId) {
+        let mut work = self.work.lock();
+        let known = work.closings.get(&ino).map(|closing| closing.outcome.is_some());
+        if known != Some(false) {
+            self.begin_publication(&mut work, ino, known.is_some());
+        }
+    }
+
+    fn begin_publication(&self, work: &mut Work, ino: InodeId, is_asked: bool) {
+        let (since, is_begun, again) = (Instant::now(), false, false);
+        work.closings.insert(ino, Closing { since, is_asked, is_begun, again, outcome: None });
         work.to_publish.push_back(ino);
         self.publish.notify_one();
-        None
     }
 
     /// What waits now.
@@ -207,7 +230,11 @@ impl CopyQueue {
                 return None;
             }
             if let Some(ino) = work.to_publish.pop_front() {
-                let since = work.closings.get(&ino).map_or_else(Instant::now, |c| c.since);
+                let closing = work.closings.get_mut(&ino);
+                let since = closing.map_or_else(Instant::now, |closing| {
+                    closing.is_begun = true;
+                    closing.since
+                });
                 return Some((ino, since));
             }
             self.publish.wait(&mut work);
@@ -215,8 +242,14 @@ impl CopyQueue {
     }
 
     fn published(&self, ino: InodeId, outcome: Result<()>) {
-        let closing = Closing { since: Instant::now(), outcome: Some(outcome) };
-        self.work.lock().closings.insert(ino, closing);
+        let mut work = self.work.lock();
+        if work.closings.get(&ino).is_some_and(|closing| closing.again) {
+            self.begin_publication(&mut work, ino, true);
+        } else if let Some(closing) = work.closings.get_mut(&ino).filter(|c| c.is_asked) {
+            (closing.since, closing.outcome) = (Instant::now(), Some(outcome));
+        } else {
+            work.closings.remove(&ino);
+        }
     }
 
     fn stop(&self) {
@@ -359,5 +392,31 @@ mod tests {
         queue.published(ino(1), Err(Error::NotFound));
         assert!(matches!(queue.publish(ino(1)), Some(Err(Error::NotFound))));
         assert!(queue.publish(ino(1)).is_none(), "asked anew");
+    }
+
+    #[test]
+    fn what_nobody_asked_for_is_no_outcome_for_who_asks_later() {
+        let queue = CopyQueue::default();
+        queue.publish_unasked(ino(1));
+        queue.publish_unasked(ino(1));
+        assert_eq!(queue.next_publication().map(|(next, _)| next), Some(ino(1)));
+        queue.published(ino(1), Ok(()));
+        assert!(queue.publish(ino(1)).is_none(), "what was written since is not published");
+        assert_eq!(queue.next_publication().map(|(next, _)| next), Some(ino(1)));
+        queue.publish_unasked(ino(1));
+        queue.published(ino(1), Ok(()));
+        assert!(matches!(queue.publish(ino(1)), Some(Ok(()))), "it was asked for");
+        queue.publish_unasked(ino(2));
+        assert!(queue.publish(ino(2)).is_none());
+        assert_eq!(queue.next_publication().map(|(next, _)| next), Some(ino(2)));
+        queue.published(ino(2), Err(Error::NotFound));
+        assert!(matches!(queue.publish(ino(2)), Some(Err(Error::NotFound))), "asked in time");
+        queue.publish_unasked(ino(3));
+        for _ in 0..2 {
+            assert_eq!(queue.next_publication().map(|(next, _)| next), Some(ino(3)));
+            assert!(queue.publish(ino(3)).is_none(), "it was begun before");
+            queue.published(ino(3), Ok(()));
+        }
+        assert!(matches!(queue.publish(ino(3)), Some(Ok(()))));
     }
 }
