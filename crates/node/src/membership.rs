@@ -242,31 +242,35 @@ impl Membership {
         })
     }
 
-    /// Records that the host is back, in the life `epoch`.
-    pub(crate) fn revive(&self, directory: &Namespace, epoch: u64) -> Result<bool> {
-        let begun = Instant::now();
+    /// Records that the host is back, in the life `epoch`. [`Pulse::Lost`] if the others have given up that life as well: it
+    /// began, and this host did not hear so. Then another has to begin.
+    pub(crate) fn revive(&self, directory: &Namespace, epoch: u64) -> Result<Pulse> {
         let _turn = self.turn.lock();
-        let mine = self.mine();
-        let found = match directory.member(&self.me)? {
-            // It was done before, and the answer did not come through.
-            Some(found) if found.epoch == epoch => {
-                *self.mine.lock() = found;
-                return Ok(true);
+        for _ in 0..ATTEMPTS {
+            let begun = Instant::now();
+            let mine = self.mine();
+            let found = match directory.member(&self.me)? {
+                // It was done before, and the answer did not come through.
+                Some(found) if found.epoch == epoch => {
+                    let is_alive = found.state.is_alive();
+                    *self.mine.lock() = found;
+                    return Ok(if is_alive { Pulse::Alive } else { Pulse::Lost });
+                }
+                Some(found) if found.epoch > mine.epoch => return Ok(Pulse::Replaced),
+                found => found,
+            };
+            let next = MemberRecord {
+                epoch,
+                is_leaving: found.as_ref().is_some_and(|found| found.is_leaving),
+                ..mine.entering(serving_state(found.as_ref().unwrap_or(&mine)), now())
+            };
+            if directory.put_member(&self.me, found.as_ref(), &next)? {
+                *self.mine.lock() = next;
+                *self.last_beat.lock() = begun;
+                return Ok(Pulse::Alive);
             }
-            Some(found) if found.epoch > mine.epoch => return Ok(false),
-            found => found,
-        };
-        let next = MemberRecord {
-            epoch,
-            is_leaving: found.as_ref().is_some_and(|found| found.is_leaving),
-            ..mine.entering(serving_state(found.as_ref().unwrap_or(&mine)), now())
-        };
-        let is_done = directory.put_member(&self.me, found.as_ref(), &next)?;
-        if is_done {
-            *self.mine.lock() = next;
-            *self.last_beat.lock() = begun;
         }
-        Ok(is_done)
+        Err(Error::Busy(format!("the record of {} kept changing", self.me)))
     }
 
     /// Tells a host to leave, or that it may stay after all; the state it had.
@@ -394,7 +398,7 @@ mod tests {
         let old = c.owner();
         assert_eq!(c.beat(&a_dir, &[]).unwrap(), Pulse::Lost);
         let epoch = c.next_epoch(&a_dir).unwrap().unwrap();
-        assert!(c.revive(&a_dir, epoch).unwrap());
+        assert_eq!(c.revive(&a_dir, epoch).unwrap(), Pulse::Alive);
         assert_eq!(c.beat(&a_dir, &[]).unwrap(), Pulse::Alive);
         a.look(&a_dir).unwrap();
         assert!(!is_lost(&a, "c") && a.is_over(&old) && !a.is_over(&c.owner()));
@@ -416,6 +420,29 @@ mod tests {
             assert!(!is_lost(&a, "b"));
             assert_eq!(b.beat(&b_dir, &[]).unwrap(), Pulse::Alive);
         }
+    }
+
+    #[test]
+    fn who_is_given_up_again_before_he_knows_that_he_is_back_begins_another_life() {
+        let engine = engine();
+        let (a_dir, a) = host(&engine, "a");
+        let (b_dir, b) = host(&engine, "b");
+        let me = NodeId("b".into());
+        a.give_up(&a_dir, &me).unwrap();
+        assert_eq!(b.beat(&b_dir, &[]).unwrap(), Pulse::Lost);
+        let first = b.next_epoch(&b_dir).unwrap().unwrap();
+        // That life is recorded, and b does not hear so; then a gives it up.
+        let found = a_dir.member(&me).unwrap().unwrap();
+        let begun = MemberRecord { epoch: first, ..found.entering(MemberState::Serving, now()) };
+        assert!(a_dir.put_member(&me, Some(&found), &begun).unwrap());
+        a.give_up(&a_dir, &me).unwrap();
+        assert_eq!(b.revive(&b_dir, first).unwrap(), Pulse::Lost);
+        let second = b.next_epoch(&b_dir).unwrap().unwrap();
+        assert!(second > first);
+        assert_eq!(b.revive(&b_dir, second).unwrap(), Pulse::Alive);
+        assert_eq!(b.beat(&b_dir, &[]).unwrap(), Pulse::Alive);
+        a.look(&a_dir).unwrap();
+        assert!(!is_lost(&a, "b") && !a.is_over(&b.owner()));
     }
 
     #[test]

@@ -203,7 +203,7 @@ impl Cluster {
     }
 
     /// See [`Membership::revive`].
-    pub(crate) fn revive(&self, epoch: u64) -> Result<bool> {
+    pub(crate) fn revive(&self, epoch: u64) -> Result<Pulse> {
         self.membership.revive(&self.directory, epoch)
     }
 

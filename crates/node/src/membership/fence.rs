@@ -158,22 +158,37 @@ impl Cluster {
         let next = match standing {
             Standing::Lost(next) => next,
             Standing::Replaced => return Ok(()),
-            Standing::Member => match self.next_epoch()? {
-                Ok(epoch) => Owner::new(self.me().0.clone(), epoch),
-                Err(_) => {
-                    self.stand_down();
-                    return Ok(());
-                }
+            Standing::Member => match self.next_life()? {
+                Some(next) => next,
+                None => return Ok(()),
             },
         };
         tracing::error!(host = %self.me(), "the other hosts have given this one up; coming back");
         self.fence.enter(Standing::Lost(next.clone()));
         events.claim_for(&next)?;
-        if self.revive(next.epoch)? {
-            tracing::warn!(host = %self.me(), "this host is a member again");
-            self.fence.enter(Standing::Member);
+        match self.revive(next.epoch)? {
+            Pulse::Alive => {
+                tracing::warn!(host = %self.me(), "this host is a member again");
+                self.fence.enter(Standing::Member);
+            }
+            // It was back without knowing, and was given up once more: the next beat begins another life.
+            Pulse::Lost => {
+                if let Some(another) = self.next_life()? {
+                    self.fence.enter(Standing::Lost(another));
+                }
+            }
+            Pulse::Replaced => self.stand_down(),
         }
         Ok(())
+    }
+
+    /// This host in the life that it begins now; none, and it stands down, if another process has its name.
+    fn next_life(&self) -> Result<Option<Owner>> {
+        let epoch = self.next_epoch()?.ok();
+        if epoch.is_none() {
+            self.stand_down();
+        }
+        Ok(epoch.map(|epoch| Owner::new(self.me().0.clone(), epoch)))
     }
 
     /// Whether this host has been given up by the others.
@@ -190,5 +205,63 @@ impl Cluster {
     /// then on, others can read at once.
     pub(crate) fn await_sure_membership(&self) -> Result<()> {
         self.fence.pass(|| self.is_current(), PATIENCE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+    use intarsia_meta::{MemberRecord, MemberState, Namespace};
+
+    use super::*;
+    use crate::clock::now;
+    use crate::membership::cluster::lone::lone;
+
+    /// The others give the first life up that the host comes back in, before it hears that it is back.
+    struct GivenUpAgain {
+        names: Namespace,
+        claimed: Mutex<Vec<u64>>,
+    }
+
+    fn change(names: &Namespace, node: &Owner, epoch: u64, state: MemberState) {
+        let found = names.member(&node.node).unwrap().unwrap();
+        let changed = MemberRecord { epoch, ..found.entering(state, now()) };
+        assert!(names.put_member(&node.node, Some(&found), &changed).unwrap());
+    }
+
+    impl MemberEvents for GivenUpAgain {
+        fn tier_reports(&self) -> Vec<MemberTier> {
+            Vec::new()
+        }
+
+        fn has_looked(&self, _: Seen) {}
+
+        fn claim_for(&self, next: &Owner) -> Result<()> {
+            self.claimed.lock().push(next.epoch);
+            if self.claimed.lock().len() == 1 {
+                for state in [MemberState::Serving, MemberState::Lost] {
+                    change(&self.names, next, next.epoch, state);
+                }
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_host_that_was_given_up_again_claims_its_rights_for_another_life() {
+        let (cluster, names) = lone();
+        let first = cluster.owner();
+        change(&names, &first, first.epoch, MemberState::Lost);
+        let events = GivenUpAgain { names, claimed: Mutex::default() };
+        cluster.pulse(&events);
+        assert!(cluster.is_fenced(), "the life that it claimed its rights for is over");
+        cluster.pulse(&events);
+        assert!(!cluster.is_fenced());
+        let claimed = events.claimed.lock().clone();
+        assert!(claimed.len() == 2 && claimed[0] < claimed[1], "{claimed:?}");
+        let found = events.names.member(cluster.me()).unwrap().unwrap();
+        assert!(found.state.is_alive());
+        assert_eq!((found.epoch, cluster.owner().epoch), (claimed[1], claimed[1]));
     }
 }
