@@ -1,10 +1,10 @@
 //! What this node does for other hosts: it serves the files whose home it is, and gives leases back.
 
 mod awaited;
+pub(crate) mod handles;
 pub(crate) mod serving;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -65,15 +65,11 @@ pub(crate) struct Guest {
 pub(crate) struct PeerService {
     peer: Weak<Peer>,
     files: Weak<dyn PeerFiles>,
-    next_handle: AtomicU64,
 }
 
 impl PeerService {
-    /// The first handle is taken from the clock, so that no handle of an earlier life of this host is valid in this one.
     pub(crate) fn new(peer: Weak<Peer>, files: Weak<dyn PeerFiles>) -> Self {
-        let since_1970 = intarsia_sync::system_now().duration_since(std::time::UNIX_EPOCH);
-        let seconds = since_1970.map_or(0, |since| since.as_secs());
-        Self { peer, files, next_handle: AtomicU64::new(seconds << 28 | 1) }
+        Self { peer, files }
     }
 
     fn peer(&self) -> Result<Arc<Peer>> {
@@ -94,15 +90,10 @@ impl PeerService {
     }
 
     fn open(&self, files: &OpenFiles, ino: InodeId, may_write: bool) -> Result<Response> {
-        let size_bytes = self.peer()?.leases.open_for_peer(ino, may_write, None)?.size_bytes;
-        let handle = self.keep_open(files, OpenFile::unfollowed(ino, may_write));
+        let peer = self.peer()?;
+        let size_bytes = peer.leases.open_for_peer(ino, may_write, None)?.size_bytes;
+        let handle = keep_open(&peer, files, OpenFile::unfollowed(ino, may_write));
         Ok(Response::Opened { handle, size_bytes })
-    }
-
-    fn keep_open(&self, files: &OpenFiles, open: OpenFile) -> Handle {
-        let handle = self.next_handle();
-        files.lock().insert(handle, open);
-        handle
     }
 
     fn open_part(
@@ -112,9 +103,10 @@ impl PeerService {
         backing: BackingRef,
         may_write: bool,
     ) -> Result<Reply> {
-        let file = self.peer()?.parts.open_named(ino, backing)?;
+        let peer = self.peer()?;
+        let file = peer.parts.open_named(ino, backing)?;
         let size_bytes = file.stat()?.size_bytes;
-        let handle = self.next_handle();
+        let handle = peer.handles.next();
         guest.parts.lock().insert(handle, OpenPart { file, may_write });
         Ok(Reply::from(Response::Opened { handle, size_bytes }))
     }
@@ -193,10 +185,11 @@ impl PeerService {
 
     /// As [`open_to_read`](Self::open_to_read), for a host that keeps what it reads if that is vouched for.
     fn open_vouched(&self, session: &Session<Guest>, ino: InodeId, len: u32) -> Result<Reply> {
+        let peer = self.peer()?;
         let PeerOpening { size_bytes, stamp, pinned } =
-            self.peer()?.leases.open_for_peer(ino, false, Some(&session.node))?;
+            peer.leases.open_for_peer(ino, false, Some(&session.node))?;
         let open = OpenFile { ino, may_write: false, stamp, pinned };
-        let handle = self.keep_open(&session.state.files, open);
+        let handle = keep_open(&peer, &session.state.files, open);
         let opened = Response::Vouched { handle, size_bytes, stamp };
         if len == 0 {
             return Ok(Reply::from(opened));
@@ -224,10 +217,6 @@ impl PeerService {
         }
     }
 
-    fn next_handle(&self) -> Handle {
-        Handle(self.next_handle.fetch_add(1, Ordering::Relaxed))
-    }
-
     /// What concerns a copy that another host makes here.
     fn answer_push(
         &self,
@@ -237,8 +226,9 @@ impl PeerService {
     ) -> Result<Option<Response>> {
         Ok(Some(match *request {
             Request::PushBegin { ino, class, total_bytes, .. } => {
-                let arrival = self.peer()?.receiver.begin(ino, class, total_bytes)?;
-                let handle = self.next_handle();
+                let peer = self.peer()?;
+                let arrival = peer.receiver.begin(ino, class, total_bytes)?;
+                let handle = peer.handles.next();
                 guest.arrivals.add(handle, arrival);
                 Response::Opened { handle, size_bytes: 0 }
             }
@@ -332,7 +322,7 @@ impl PeerService {
                 let peer = self.peer()?;
                 let _outdating = peer.paging.outdating(ino);
                 let size_bytes = peer.elsewhere.take_in(&session.node, ino, payload)?;
-                let handle = self.keep_open(files, OpenFile::unfollowed(ino, true));
+                let handle = keep_open(&peer, files, OpenFile::unfollowed(ino, true));
                 Response::Opened { handle, size_bytes }
             }
             Request::Flush { handle } => {
@@ -453,6 +443,12 @@ impl Handler for PeerService {
             end(&peer, &*files, &session.node, &open);
         }
     }
+}
+
+fn keep_open(peer: &Peer, files: &OpenFiles, open: OpenFile) -> Handle {
+    let handle = peer.handles.next();
+    files.lock().insert(handle, open);
+    handle
 }
 
 fn stopping() -> Error {

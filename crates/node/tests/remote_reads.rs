@@ -5,9 +5,11 @@
 mod deployment;
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use deployment::{
-    Deployment, MIB, ROOT_CALLER, get, metric, no_kernel, overwrite, pattern, put, wait_until,
+    Deployment, MIB, ROOT_CALLER, crash, get, metric, no_kernel, overwrite, pattern, put,
+    wait_until,
 };
 use intarsia_node::{Node, Reading};
 use intarsia_types::InodeId;
@@ -157,6 +159,38 @@ fn a_reader_survives_a_connection_that_was_lost() {
         assert!(read(&b, ino, at, REQUEST) == content[at..end], "at {at}");
     }
     b.release(ino, false);
+    a.close().unwrap();
+    b.close().unwrap();
+}
+
+/// What is open at a host that was killed and has begun anew is opened again, and never taken for what was opened there first
+/// since, however soon that is.
+#[test]
+fn a_file_open_at_a_host_that_began_anew_is_not_taken_for_another() {
+    let deployment = Deployment::new();
+    let (mut a, b) = (deployment.start("a"), deployment.start("b"));
+    let content = pattern(6 * MIB, 6);
+    let ino = put(&a, "f", &content);
+    let other = put(&a, "other", &pattern(6 * MIB, 99));
+    assert!(a.wait_until_settled(Instant::now() + Duration::from_secs(30)));
+    let begin_anew = |a: Arc<Node>| {
+        crash(a);
+        let a = deployment.start("a");
+        b.meet_members().unwrap();
+        a
+    };
+    let open = |ino| b.open_file(ROOT_CALLER, ino, false, false, &no_kernel).unwrap();
+    for round in 0..5 {
+        // Each is the first that is opened in a life of a.
+        a = begin_anew(a);
+        open(ino);
+        a = begin_anew(a);
+        open(other);
+        let at = (2 + round / 2) * MIB + round * REQUEST;
+        assert!(read(&b, ino, at, REQUEST) == content[at..at + REQUEST], "at {at}");
+        b.release(ino, false);
+        b.release(other, false);
+    }
     a.close().unwrap();
     b.close().unwrap();
 }

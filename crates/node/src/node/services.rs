@@ -19,6 +19,7 @@ use crate::locks::Locks;
 use crate::membership::gate::Gate;
 use crate::metrics::outlived::Outlived;
 use crate::options::NodeOptions;
+use crate::peer::handles::HandleNumbers;
 use crate::peer::serving::Peer;
 use crate::rebalance::mover::Mover;
 use crate::record::{Place, RECORDS_DIRECTORY, Recorder};
@@ -112,9 +113,11 @@ impl Services<'_> {
     }
 
     fn peer(&self, mover: &Mover, locks: Option<&Arc<Locks>>) -> Peer {
+        let life = self.parts.cluster.as_ref().map_or(0, |cluster| cluster.owner().epoch);
         Peer {
             durability: self.options.durability,
             members: self.parts.members.clone(),
+            handles: HandleNumbers::of_life(life),
             metrics: Arc::clone(&self.parts.metrics),
             locks: locks.cloned(),
             directory_leases: Arc::clone(&self.parts.directory_leases),

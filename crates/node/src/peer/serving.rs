@@ -16,6 +16,7 @@ use crate::inode::paging::Paging;
 use crate::locks::Locks;
 use crate::members::Members;
 use crate::metrics::Metrics;
+use crate::peer::handles::HandleNumbers;
 use crate::rebalance::fetch::Fetches;
 use crate::rebalance::tiers::TierChanges;
 use crate::replication::arrivals::Receiver;
@@ -49,6 +50,8 @@ pub(crate) trait PeerFiles: Send + Sync {
 pub(crate) struct Peer {
     pub(crate) durability: Durability,
     pub(crate) members: Members,
+    /// Of what other hosts open here; they go on where this host serves again.
+    pub(crate) handles: HandleNumbers,
     pub(crate) metrics: Arc<Metrics>,
     /// Locks of processes, in a store of several hosts.
     pub(crate) locks: Option<Arc<Locks>>,
