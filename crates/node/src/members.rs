@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use intarsia_types::Result;
+use intarsia_types::{NodeId, Result};
 
 use crate::membership::cluster::Cluster;
 
@@ -34,6 +34,11 @@ impl Members {
     /// Whether no other host can have given this one up; never so in a store of one host, which does not ask.
     pub(crate) fn is_sure(&self) -> bool {
         self.0.as_ref().is_some_and(|cluster| cluster.is_sure_member())
+    }
+
+    /// Gives EIO to another host that was given up.
+    pub(crate) fn require_not_given_up(&self, host: &NodeId) -> Result<()> {
+        self.0.as_ref().map_or(Ok(()), |cluster| cluster.require_member(host))
     }
 
     /// Waits, for a bounded time, until this host is a member of its store as far as it knows.

@@ -1,75 +1,41 @@
 //! What this node does for other hosts: it serves the files whose home it is, and gives leases back.
 
 mod awaited;
+mod guest;
 pub(crate) mod handles;
+mod lives;
 pub(crate) mod serving;
 
-use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use intarsia_meta::Owner;
-use intarsia_store::BackingFile;
-use intarsia_sync::{Instant, Mutex, Relapse};
+use intarsia_sync::{Instant, Relapse};
 use intarsia_transport::{Buffer, Handler, Reply, Session};
 use intarsia_types::{BackingRef, Durability, Error, InodeId, NodeId, Result};
-use intarsia_wire::{Handle, RecallKind, Request, Response, Target};
+use intarsia_wire::{Handle, Hello, RecallKind, Request, Response, Target};
 
-use crate::body::parts::PartFile;
 use crate::body::striped::{allocate_bits, status};
 use crate::cache::far_pages::Stamp;
 use crate::cache::vouch::PeerOpening;
 use crate::membership::cluster::{NO_HEIR, Recalled};
 use crate::peer::awaited::limit_to_wait;
+use crate::peer::guest::{Guest, OpenFile, OpenFiles, OpenPart};
+use crate::peer::lives::Lives;
 use crate::peer::serving::{Peer, PeerFiles};
 use crate::rebalance::fetch::Fetched;
-use crate::replication::arrivals::Arrivals;
 use crate::vfs::locking::OF_ONE_HOST;
-
-/// A file that another host has open here.
-#[derive(Clone)]
-pub(crate) struct OpenFile {
-    ino: InodeId,
-    may_write: bool,
-    /// Under which the host may keep what it reads; 0 for none.
-    stamp: u64,
-    /// What it reads, also when the file is cut (see [`crate::inode::followers::Followers::spare_followers`]).
-    pinned: Option<Arc<BackingFile>>,
-}
-
-impl OpenFile {
-    /// Opened by a host that keeps nothing of what it reads.
-    const fn unfollowed(ino: InodeId, may_write: bool) -> Self {
-        Self { ino, may_write, stamp: 0, pinned: None }
-    }
-}
-
-/// A part of a striped file that another host has open here.
-#[derive(Clone)]
-struct OpenPart {
-    file: Arc<PartFile>,
-    may_write: bool,
-}
-
-pub(crate) type OpenFiles = Mutex<HashMap<Handle, OpenFile>>;
-
-/// What one host has here: open files, and copies that it is sending. All of it ends when that host is gone.
-#[derive(Default)]
-pub(crate) struct Guest {
-    files: OpenFiles,
-    parts: Mutex<HashMap<Handle, OpenPart>>,
-    arrivals: Arrivals,
-}
 
 /// The peer server's side of a node.
 pub(crate) struct PeerService {
     peer: Weak<Peer>,
     files: Weak<dyn PeerFiles>,
+    lives: Lives,
 }
 
 impl PeerService {
     pub(crate) fn new(peer: Weak<Peer>, files: Weak<dyn PeerFiles>) -> Self {
-        Self { peer, files }
+        Self { peer, files, lives: Lives::default() }
     }
 
     fn peer(&self) -> Result<Arc<Peer>> {
@@ -87,6 +53,13 @@ impl PeerService {
             return Err(Error::io("the host was declared lost and is not back yet", gone));
         }
         Ok(())
+    }
+
+    /// Refuses a change that a host had on its way when it was given up, or when its process ended: somebody else may have the
+    /// file by now.
+    fn require_lives(&self, session: &Session<Guest>) -> Result<()> {
+        self.lives.require_newest(&session.node, session.epoch)?;
+        self.peer()?.members.require_not_given_up(&session.node)
     }
 
     fn open(&self, files: &OpenFiles, ino: InodeId, may_write: bool) -> Result<Response> {
@@ -281,6 +254,9 @@ impl PeerService {
         if !matches!(request, Request::Close { .. }) {
             self.require_member()?;
         }
+        if is_change(&request) {
+            self.require_lives(session)?;
+        }
         if let Some(reply) = self.answer_part(session, &request, payload)? {
             return Ok(reply);
         }
@@ -424,6 +400,11 @@ impl PeerService {
 
 impl Handler for PeerService {
     type State = Guest;
+
+    fn admit(&self, hello: &Hello) -> Result<()> {
+        self.lives.note(&hello.node, hello.epoch);
+        Ok(())
+    }
 
     fn handle(&self, session: &Session<Guest>, request: Request, payload: Buffer) -> Result<Reply> {
         let (kind, came) = (request.name(), Instant::now());

@@ -10,7 +10,7 @@ use intarsia_meta::engines::MemoryEngine;
 use intarsia_node::{
     Caller, ClusterOptions, KernelBacking, MoveOptions, NewName, Node, NodeOptions,
 };
-use intarsia_transport::DeploymentKey;
+use intarsia_transport::{DeploymentKey, Identity, Peers, Runtime};
 use intarsia_types::{ByteCount, FileKind, InodeId, NodeId, Result, TierSpec};
 
 pub(crate) const ROOT_CALLER: Caller = Caller { uid: 0, gid: 0 };
@@ -77,6 +77,17 @@ impl Deployment {
             lost_after_ms: LOST_AFTER_MS,
             ..NodeOptions::new(dir.join("store"))
         }
+    }
+
+    /// A process of a host that asks `asked`, and began with the life `epoch`.
+    pub(crate) fn process_of(&self, name: &str, epoch: u64, asked: &Node) -> Peers {
+        let store = STORE.parse().unwrap();
+        let identity = Identity { node: NodeId(name.into()), store, epoch, key: self.key.clone() };
+        let config = identity.key.config();
+        let peers = Peers::new(Runtime::start(1).unwrap(), identity, config).unwrap();
+        let known = asked.host_presences().unwrap().into_iter();
+        peers.set_members(known.filter_map(|host| Some((host.name, host.address?))));
+        peers
     }
 
     fn dir(&self, name: &str) -> PathBuf {

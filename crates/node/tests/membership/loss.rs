@@ -2,8 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use intarsia_node::{LostFile, LostSummary, NewName, Node, RenameMode, SetMode};
+use intarsia_node::{AttrChange, LostFile, LostSummary, NewName, Node, RenameMode, SetMode};
+use intarsia_transport::Peers;
 use intarsia_types::{Error, FileKind, InodeId, NodeId};
+use intarsia_wire::{Request, Response, Target};
 
 use crate::deployment::{
     Deployment, MIB, ROOT_CALLER, UNBOUNDED, crash, create, get, no_kernel, overwrite, pattern,
@@ -100,6 +102,66 @@ fn a_file_being_written_at_a_host_that_dies_can_be_rewritten_within_ten_seconds(
     assert_eq!(get(&b, "large").unwrap(), b"anew");
     assert_eq!(get(&b, "small").unwrap(), b"published and more");
     b.close().unwrap();
+}
+
+/// What it had on its way comes too late: others have the file by now, and have been told that it is lost.
+#[test]
+fn a_write_of_a_host_that_was_given_up_is_refused_where_the_file_is() {
+    let deployment = Deployment::new();
+    let [a, b] = deployment.start_all(["a", "b"]);
+    let ino = create(&a, "f");
+    write(&a, ino, 0, b"here.....").unwrap();
+    b.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
+    write(&b, ino, 4, b" and there").unwrap();
+    b.hold_beats(true);
+    wait_for_state(&a, "b", "lost");
+    write(&a, ino, 0, b"HERE").unwrap();
+    let cut = AttrChange { size_bytes: Some(0), ..AttrChange::default() };
+    let late = [write(&b, ino, 0, b"late"), b.set_attributes(ROOT_CALLER, ino, &cut).map(|_| ())];
+    for refused in late {
+        assert_eq!(refused.unwrap_err().errno(), EIO);
+    }
+    a.flush(ino).unwrap();
+    assert_eq!(get(&a, "f").unwrap(), b"HERE and there");
+    b.hold_beats(false);
+    wait_for_state(&a, "b", "serving");
+    write(&b, ino, 9, b"again").unwrap();
+    b.flush(ino).unwrap();
+    for node in [&a, &b] {
+        node.release(ino, true);
+    }
+    assert_eq!(get(&a, "f").unwrap(), b"HERE and again");
+    a.close().unwrap();
+    b.close().unwrap();
+}
+
+/// Its connection may still bring what a process sent that was killed, when the next one of that host is at work.
+#[test]
+fn a_write_of_a_process_that_has_ended_is_refused_once_the_next_one_is_there() {
+    let deployment = Deployment::new();
+    let [a] = deployment.start_all(["a"]);
+    let ino = put(&a, "f", &pattern(MIB, 1));
+    let open = |of: &Peers| {
+        let open = Request::Open { ino, may_write: true };
+        match of.call(&NodeId("a".into()), open, None).unwrap().response {
+            Response::Opened { handle, .. } => handle,
+            other => panic!("{other:?}"),
+        }
+    };
+    let write = |of: &Peers, handle| {
+        let write = Request::Write { target: Target::Handle(handle), offset_bytes: 0 };
+        of.call(&NodeId("a".into()), write, Some(of.copy(b"written")))
+    };
+    let before = deployment.process_of("b", 1, &a);
+    let by_before = open(&before);
+    write(&before, by_before).unwrap();
+    let after = deployment.process_of("b", 2, &a);
+    let by_after = open(&after);
+    let refused = write(&before, by_before).unwrap_err();
+    assert_eq!(Error::from(refused).errno(), EIO);
+    write(&after, by_after).unwrap();
+    drop((before, after));
+    a.close().unwrap();
 }
 
 #[test]
