@@ -3,12 +3,19 @@
 #![cfg(test)]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
 
+#[path = "../../../meta/tests/common/hooked.rs"]
+mod hooked;
+
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use intarsia_meta::{Inode, NewInode};
-use intarsia_types::{Error, FileKind, InodeId, Layout, NodeId, Result, TierId};
+use intarsia_meta::engines::MemoryEngine;
+use intarsia_meta::{Inode, Mutation, NewInode, Owner, keys};
+use intarsia_sync::Mutex;
+use intarsia_types::{Error, FileKind, InodeId, Layout, NodeId, PartitionId, Result, TierId};
 
+use self::hooked::{Hook, Hooked};
 use super::lease::{Attempt, Content};
 use super::live::LiveState;
 use super::{InodeParts, Inodes};
@@ -28,8 +35,11 @@ struct Alone {
 impl Alone {
     /// All by itself, or one of several.
     fn new(is_shared: bool) -> Self {
+        Self::of(&Shared::new(), is_shared)
+    }
+
+    fn of(shared: &Shared, is_shared: bool) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let shared = Shared::new();
         let cluster = is_shared.then(|| shared.options());
         let name = NodeId("a".into());
         let options = NodeOptions { name, cluster, ..NodeOptions::new(dir.path()) };
@@ -153,4 +163,63 @@ fn a_right_that_is_used_is_not_given_back_though_its_answer_was_lost() {
     host.inode.passed.doubt(ino, &Error::Engine("no answer".into()));
     host.inode.rights.return_unknown_rights(Duration::ZERO);
     assert!(host.of.namespace.writer(ino).unwrap().is_some());
+}
+
+/// Does something once a right to write to one file has been asked for, before whoever asked hears of that.
+#[derive(Default)]
+struct Meanwhile(Mutex<Option<(InodeId, Work)>>);
+
+type Work = Box<dyn FnOnce() + Send>;
+
+impl Hook for Meanwhile {
+    fn before_commit(&self, _: PartitionId) -> Result<()> {
+        Ok(())
+    }
+
+    fn after_commit(&self, mutations: &[Mutation]) {
+        let gives = |ino: &InodeId| {
+            let key = keys::by_inode(keys::WRITABLE, *ino);
+            mutations.iter().any(|m| matches!(m, Mutation::Put(put, _) if put[..] == key[..]))
+        };
+        let work = self.0.lock().take_if(|(ino, _)| gives(ino));
+        if let Some((_, work)) = work {
+            std::thread::spawn(work).join().unwrap();
+        }
+    }
+}
+
+/// A host that was given up claims its rights to two files for its next life. Meanwhile somebody publishes one of them: the
+/// `published`-th that is claimed, when the other one is.
+fn claim_while_one_is_published(published: usize) {
+    let engine = Hooked::new(Arc::new(MemoryEngine::new(3)), Meanwhile::default());
+    let host = Alone::of(&Shared::over(Arc::clone(&engine) as _), true);
+    for name in [b"f", b"g"] {
+        host.write(host.create(name), b"hello");
+    }
+    let order: Vec<_> = host.of.live.entries().iter().map(|live| live.ino).collect();
+    let (one, other) = (order[published], order[1 - published]);
+    let publisher = Arc::clone(&host.inode.publisher);
+    let publish = move || publisher.publish_now(one).unwrap();
+    *engine.hook.0.lock() = Some((other, Box::new(publish)));
+    let before = host.of.namespace.owner();
+    let next = Owner::new(before.node.0, before.epoch + 1);
+    host.inode.rights.claim_leases(&next).unwrap();
+    assert!(engine.hook.0.lock().is_none(), "it was published meanwhile");
+    for ino in order {
+        assert_eq!(host.of.namespace.writer(ino).unwrap().as_ref(), Some(&next));
+        host.inode.publisher.publish_now(ino).unwrap();
+        assert_eq!(host.record(ino).size_bytes, 5);
+        host.inode.settler.settle_now(ino).unwrap();
+        assert_eq!(host.of.namespace.writer(ino).unwrap(), None);
+    }
+}
+
+#[test]
+fn a_file_that_is_published_after_its_right_was_claimed_for_the_next_life_is_this_hosts() {
+    claim_while_one_is_published(0);
+}
+
+#[test]
+fn a_file_that_is_published_before_its_right_is_claimed_for_the_next_life_is_this_hosts() {
+    claim_while_one_is_published(1);
 }

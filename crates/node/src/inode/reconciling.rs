@@ -28,22 +28,17 @@ impl Rights {
     pub(crate) fn claim_leases(&self, next: &Owner) -> Result<()> {
         self.namespace.break_promises();
         let before = self.namespace.owner();
-        let mut contested = Vec::new();
-        for live in self.live.entries() {
-            let claimed = self.live.with_existing(live.ino, |state| {
-                if !state.holds_lease() {
-                    return Ok(true);
-                }
-                self.namespace.hand_over_write(live.ino, &before, next)
-            });
-            if !claimed.transpose()?.unwrap_or(true) {
-                contested.push(live.ino);
-            }
-        }
+        // First of all: whoever is at work on a file meanwhile must know a right that has been claimed already for this host's
+        // own. One that has not he claims himself.
         self.namespace.set_owner(next.clone());
         self.directory_leases.lose_directories();
-        for ino in contested {
-            self.live.with_existing(ino, |state| self.reconcile(ino, state)).transpose()?;
+        for live in self.live.entries() {
+            let claim = |state: &mut LiveState| {
+                let is_claimed = !state.holds_lease()
+                    || self.namespace.hand_over_write(live.ino, &before, next)?;
+                if is_claimed { Ok(()) } else { self.reconcile(live.ino, state) }
+            };
+            self.live.with_existing(live.ino, claim).transpose()?;
         }
         Ok(())
     }
@@ -51,8 +46,10 @@ impl Rights {
     /// The lease of a live file could not be claimed as it was. It still counts if nobody has changed what
     /// the file is.
     fn reconcile(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
+        let acquired = self.passed.acquire_write(&self.namespace, ino);
+        // Asked after that: the next life may have begun meanwhile.
         let me = self.namespace.owner();
-        match self.passed.acquire_write(&self.namespace, ino) {
+        match acquired {
             Ok(WriteLease::Held(inode)) if is_as_left(&inode, state) => Ok(()),
             Ok(WriteLease::Held(_)) => {
                 self.clear(ino)?;

@@ -31,8 +31,12 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new() -> Self {
-        let key = DeploymentKey::generate().unwrap();
-        Self { engine: Arc::new(MemoryEngine::new(3)), key }
+        Self::over(Arc::new(MemoryEngine::new(3)))
+    }
+
+    /// Over this engine.
+    pub(crate) fn over(engine: Arc<dyn MetaEngine>) -> Self {
+        Self { engine, key: DeploymentKey::generate().unwrap() }
     }
 
     /// What a host is told of the others.
