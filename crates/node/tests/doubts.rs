@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use deployment::{
-    Deployment, MIB, ROOT_CALLER, content_of, get, hint, no_kernel, overwrite, pattern, put,
-    put_in, regular, wait_until, write_and_close,
+    Deployment, MIB, ROOT_CALLER, content_of, crash, get, hint, no_kernel, overwrite, pattern, put,
+    put_in, records, regular, wait_until, write_and_close,
 };
 use intarsia_meta::{
     CommitOutcome, Condition, EngineStats, Key, MetaEngine, Mutation, OpId, Value, allowance, keys,
@@ -35,6 +35,8 @@ struct Faults {
     is_right_silent: AtomicBool,
     /// The next commit that gives the right to write is made, and its answer comes once this says so.
     holds_right: Mutex<Option<Receiver<()>>>,
+    /// The next commit that gives the right to write is made once this says so.
+    holds_passing: Mutex<Option<Receiver<()>>>,
     /// What another thread does once a commit that removes sums is made, and before its own host hears of that.
     meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
@@ -144,6 +146,11 @@ impl MetaEngine for Unanswering {
         if gives_lease_back(&mutations) && self.faults.keeps_right.load(Ordering::Acquire) {
             let source = std::io::Error::from_raw_os_error(113);
             return Err(Error::Io { what: "recall".into(), source });
+        }
+        let held =
+            gives_right(&mutations).then(|| self.faults.holds_passing.lock().unwrap().take());
+        if let Some(go_on) = held.flatten() {
+            go_on.recv_timeout(Duration::from_secs(60)).unwrap();
         }
         let outcome = self.engine.commit(partition, op, conditions, mutations.clone());
         if removes_sums(&mutations)
@@ -430,6 +437,49 @@ fn a_right_to_write_that_could_not_be_given_back_is_later() {
         keep(false);
     };
     open_in_vain(&deployment, [&a, &b], || keep(true), is_kept);
+}
+
+/// The host that has the right to write is still about to pass it on when the one that asked for it has been killed, and has
+/// begun anew and looked for its rights.
+#[test]
+fn a_right_that_is_passed_on_to_a_life_that_has_ended_is_given_back() {
+    let deployment = Deployment::new();
+    let (a, b, faults) = hosts(&deployment);
+    let mut held = None;
+    wait_until("b is about to pass the right on", || {
+        let ino = put(&b, "f", &pattern(MIB, 1));
+        let (go_on, is_held) = channel();
+        *faults.holds_passing.lock().unwrap() = Some(is_held);
+        let asker = Arc::clone(&a);
+        let opened = std::thread::spawn(move || {
+            let opened = asker.open_file(ROOT_CALLER, ino, true, false, &no_kernel);
+            opened.map(|_| asker.release(ino, true))
+        });
+        // It asks for some seconds; or it has the right at once, as the file has settled meanwhile.
+        let is_refused = opened.join().unwrap().is_err();
+        let is_held = faults.holds_passing.lock().unwrap().take().is_none();
+        if is_refused && is_held {
+            held = Some((ino, go_on));
+        } else {
+            b.unlink(InodeId::ROOT, b"f").unwrap();
+        }
+        held.is_some()
+    });
+    let (ino, go_on) = held.unwrap();
+    crash(a);
+    let a = deployment.start_as("a", |options| options.uncertain_ms = 2_000);
+    a.meet_members().unwrap();
+    let names = records(deployment.engine());
+    go_on.send(()).unwrap();
+    wait_until("it is passed on", || names.writer(ino).unwrap().is_some_and(|w| w.node.0 == "a"));
+    wait_until("it is given back", || {
+        // So that a looks for what it may let go of.
+        put(&a, "removed", &pattern(8192, 2));
+        b.unlink(InodeId::ROOT, b"removed").unwrap();
+        names.writer(ino).unwrap().is_none()
+    });
+    overwrite(&a, ino, 0, &pattern(MIB, 2), false).unwrap();
+    assert_eq!(get(&b, "f").unwrap(), pattern(MIB, 2));
 }
 
 /// The right to write a new file is that of the life that the others have given up meanwhile.

@@ -14,11 +14,19 @@ use crate::space::ledger::is_uncertain;
 /// Most files that are remembered; of others the record is asked.
 const FILES_MAX: usize = 4096;
 
-#[derive(Default)]
 pub(crate) struct Passed {
     files: Mutex<HashSet<InodeId>>,
     /// Since when it is not known who has the right.
     unsure: Mutex<HashMap<Unsure, Instant>>,
+    /// When this process began, until it has looked for what its lives before may have got since.
+    begun: Mutex<Option<Instant>>,
+}
+
+impl Default for Passed {
+    fn default() -> Self {
+        let begun = Mutex::new(Some(Instant::now()));
+        Self { files: Mutex::default(), unsure: Mutex::default(), begun }
+    }
 }
 
 /// A file that this host may have the right to write.
@@ -85,5 +93,15 @@ impl Passed {
     pub(super) fn take_unsure(&self, age: Duration) -> Vec<Unsure> {
         let mut unsure = self.unsure.lock();
         unsure.extract_if(|_, since| since.elapsed() >= age).map(|(file, _)| file).collect()
+    }
+
+    /// Whether this process began so long ago, and has not looked since for rights that its lives before got late.
+    pub(super) fn awaits_late_rights(&self, age: Duration) -> bool {
+        self.begun.lock().is_some_and(|begun| begun.elapsed() >= age)
+    }
+
+    /// It has.
+    pub(super) fn has_found_late_rights(&self) {
+        *self.begun.lock() = None;
     }
 }

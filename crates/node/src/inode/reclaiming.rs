@@ -120,6 +120,7 @@ impl Reclaimer {
         self.ledger.resolve_doubts(self.uncertain)?;
         self.removal.resolve_doubts(self.uncertain)?;
         self.rights.return_unknown_rights(self.uncertain);
+        self.rights.return_late_rights(self.uncertain)?;
         self.recount_at_rest()?;
         if self.queue.take_sweep() {
             let recovered = self.namespace.recover_transactions(ABANDONED)?;

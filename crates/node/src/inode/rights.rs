@@ -16,6 +16,9 @@ use crate::inode::removal::Removal;
 use crate::members::Members;
 use crate::replication::replicator::CopyQueue;
 
+/// Marks read at once.
+const PAGE: usize = 4096;
+
 /// This host's rights to write files, as far as it knows (see [`crate::inode::reconciling`] for what it does not know).
 pub(crate) struct Rights {
     pub(super) members: Members,
@@ -87,28 +90,54 @@ impl Rights {
     /// that asked for one, or gave it back, was lost at least `age` ago.
     pub(crate) fn return_unknown_rights(&self, age: Duration) {
         for file in self.passed.take_unsure(age) {
-            let ino = match &file {
-                Unsure::File(ino) => Ok(*ino),
-                Unsure::New(parent, name) => self.namespace.lookup(*parent, name).map(|i| i.ino),
+            self.return_unknown(file);
+        }
+    }
+
+    /// Once, `age` after the start: gives back the rights that lives of this host before got after this one had looked for
+    /// what they left. One that was killed may have asked another host for a right, or the metadata, and be answered late.
+    pub(crate) fn return_late_rights(&self, age: Duration) -> Result<()> {
+        if !self.members.is_shared() || !self.passed.awaits_late_rights(age) {
+            return Ok(());
+        }
+        let me = self.namespace.owner();
+        let mut after = None;
+        loop {
+            let page = self.namespace.writable_inodes(&me.node, after, PAGE)?;
+            let Some((last, _)) = page.last() else { break };
+            after = Some(*last);
+            for (ino, owner) in page {
+                if owner.epoch < me.epoch {
+                    self.return_unknown(Unsure::File(ino));
+                }
+            }
+        }
+        self.passed.has_found_late_rights();
+        Ok(())
+    }
+
+    /// Gives a right back that the metadata may say this host has, unless a live file here has it; later if that cannot be.
+    fn return_unknown(&self, file: Unsure) {
+        let ino = match &file {
+            Unsure::File(ino) => Ok(*ino),
+            Unsure::New(parent, name) => self.namespace.lookup(*parent, name).map(|i| i.ino),
+        };
+        let returned = ino.and_then(|ino| {
+            if !self.creations.is_stranger(ino) {
+                return Err(Error::Busy("a file is being created".into()));
+            }
+            let release = |state: &mut LiveState| {
+                let is_known = state.is_open() || state.holds_lease() || state.mark.is_unsettled();
+                if is_known { Ok(()) } else { self.release_unknown(ino) }
             };
-            let returned = ino.and_then(|ino| {
-                if !self.creations.is_stranger(ino) {
-                    return Err(Error::Busy("a file is being created".into()));
-                }
-                let release = |state: &mut LiveState| {
-                    let is_known =
-                        state.is_open() || state.holds_lease() || state.mark.is_unsettled();
-                    if is_known { Ok(()) } else { self.release_unknown(ino) }
-                };
-                let locked = self.live.try_with(ino, SOON, release);
-                locked.unwrap_or_else(|| Err(Error::Busy("somebody is at work on it".into())))
-            });
-            match returned {
-                Ok(()) | Err(Error::NotFound) => {}
-                Err(error) => {
-                    tracing::debug!(?file, %error, "a right to write is given back later");
-                    self.passed.doubt_again(file);
-                }
+            let locked = self.live.try_with(ino, SOON, release);
+            locked.unwrap_or_else(|| Err(Error::Busy("somebody is at work on it".into())))
+        });
+        match returned {
+            Ok(()) | Err(Error::NotFound) => {}
+            Err(error) => {
+                tracing::debug!(?file, %error, "a right to write is given back later");
+                self.passed.doubt_again(file);
             }
         }
     }
