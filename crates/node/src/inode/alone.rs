@@ -23,6 +23,7 @@ use crate::clock::now;
 use crate::membership::cluster::lone::Shared;
 use crate::node::building::inode_parts;
 use crate::options::NodeOptions;
+use crate::replication::repair::WriteRights;
 use crate::space::tiers::one_tier;
 
 /// A host over one tier, in a directory that goes with it.
@@ -163,6 +164,25 @@ fn a_right_that_is_used_is_not_given_back_though_its_answer_was_lost() {
     host.inode.passed.doubt(ino, &Error::Engine("no answer".into()));
     host.inode.rights.return_unknown_rights(Duration::ZERO);
     assert!(host.of.namespace.writer(ino).unwrap().is_some());
+}
+
+/// A small file whose close could not be recorded is settled first, also where the right to write is wanted only so that its
+/// copies can be made.
+#[test]
+fn what_is_not_recorded_yet_does_not_go_with_the_right_to_write_it() {
+    let host = Alone::new(true);
+    let ino = host.create(b"f");
+    let written = host.open_to_write(ino, |state| {
+        host.inode.following.ensure_loaded(ino, state)?;
+        *state.inline_mut().unwrap() = b"hello".to_vec();
+        state.overlay.is_dirty = true;
+        Ok(())
+    });
+    written.unwrap();
+    host.inode.leases.inherit(ino).unwrap();
+    host.inode.settler.settle_now(ino).unwrap();
+    assert_eq!(host.record(ino).size_bytes, 5);
+    assert_eq!(host.of.namespace.writer(ino).unwrap(), None);
 }
 
 /// Does something once a right to write to one file has been asked for, before whoever asked hears of that.

@@ -133,10 +133,7 @@ impl WriteRights for Leases {
         let inherited = self.with_live(ino, |state| {
             let attempt = self.prepare(ino, state, Some(Content::Kept))?;
             // Whoever only reads it needs no lease, and may go on for as long as it likes.
-            if matches!(attempt, Attempt::Done(_))
-                && state.writers == 0
-                && !state.mark.is_unsettled()
-            {
+            if matches!(attempt, Attempt::Done(_)) && state.writers == 0 && state.is_recorded() {
                 self.rights.give_lease_back(ino, state);
                 if !state.is_open() {
                     self.removal.forget_bytes(ino, state);
@@ -193,7 +190,9 @@ impl Leases {
                 if !self.creations.is_stranger(ino) {
                     return Ok((Recalled::Later(SOON), None));
                 }
-                self.rights.release_unknown(ino)?;
+                let released = self.rights.release_unknown(ino);
+                // Without an answer it may be this host's still, or of this life by now.
+                released.inspect_err(|_| self.passed.doubt_right(ino, &self.queue))?;
                 return Ok((Recalled::Released, None));
             }
             self.settle_for(ino, state, release, wanted_bytes)

@@ -192,6 +192,11 @@ impl LiveState {
             && !self.overlay.is_dirty
     }
 
+    /// Whether the record says all of what is here, for certain, so that the right to write need not wait for that.
+    pub(crate) const fn is_recorded(&self) -> bool {
+        !self.mark.is_unsettled() && !self.overlay.is_dirty && !self.backing.is_doubtful()
+    }
+
     /// Whether it is open here and its reads come to us, but for what the kernel keeps in its pages.
     pub(crate) fn is_served_by_us(&self) -> bool {
         self.handles > 0 && self.mode == IoMode::Cached

@@ -78,7 +78,7 @@ impl Rights {
         if state.is_open() || !state.holds_lease() {
             return;
         }
-        let is_untouched = state.body.is_none() && !state.mark.is_unsettled();
+        let is_untouched = state.body.is_none() && state.is_recorded();
         if is_untouched && !state.right.is_taken_over() {
             self.give_lease_back(ino, state);
         } else {
