@@ -104,6 +104,7 @@ pub(crate) struct InodeParts {
     pub(crate) replicas: Arc<Replicas>,
     pub(crate) live: Arc<LiveTable>,
     pub(crate) paging: Arc<Paging>,
+    pub(crate) passed: Arc<Passed>,
     pub(crate) removal: Arc<Removal>,
     /// The finalizer's.
     pub(crate) queue: Arc<Queue>,
@@ -128,7 +129,7 @@ pub(crate) struct Inodes {
 
 impl Inodes {
     pub(crate) fn new(of: &InodeParts) -> Self {
-        let (passed, creations) = (Arc::default(), Arc::default());
+        let (passed, creations) = (Arc::clone(&of.passed), Arc::default());
         let inline_total = Arc::new(InlineTotal::new(&of.namespace, &of.metrics));
         let rights = Arc::new(of.rights(&passed, &creations));
         let reclaimer = Arc::new(of.reclaimer(&rights));

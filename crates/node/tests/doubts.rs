@@ -37,8 +37,19 @@ struct Faults {
     holds_right: Mutex<Option<Receiver<()>>>,
     /// The next commit that gives the right to write is made once this says so.
     holds_passing: Mutex<Option<Receiver<()>>>,
+    /// The next commit that gives the right to write has no answer, and is made when a test does so.
+    is_late: AtomicBool,
+    late: Mutex<Option<LateCommit>>,
     /// What another thread does once a commit that removes sums is made, and before its own host hears of that.
     meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+/// A commit that is made after whoever made it has given up.
+struct LateCommit {
+    partition: PartitionId,
+    op: OpId,
+    conditions: Vec<Condition>,
+    mutations: Vec<Mutation>,
 }
 
 impl Faults {
@@ -146,6 +157,12 @@ impl MetaEngine for Unanswering {
         if gives_lease_back(&mutations) && self.faults.keeps_right.load(Ordering::Acquire) {
             let source = std::io::Error::from_raw_os_error(113);
             return Err(Error::Io { what: "recall".into(), source });
+        }
+        if gives_right(&mutations) && self.faults.is_late.swap(false, Ordering::AcqRel) {
+            let conditions = conditions.to_vec();
+            let late = LateCommit { partition, op, conditions, mutations };
+            *self.faults.late.lock().unwrap() = Some(late);
+            return Err(no_answer());
         }
         let held =
             gives_right(&mutations).then(|| self.faults.holds_passing.lock().unwrap().take());
@@ -437,6 +454,37 @@ fn a_right_to_write_that_could_not_be_given_back_is_later() {
         keep(false);
     };
     open_in_vain(&deployment, [&a, &b], || keep(true), is_kept);
+}
+
+/// A new file is recorded when its program has been told that it could not be, and has closed it: nobody may write to it then.
+#[test]
+fn a_file_that_is_recorded_after_its_maker_has_given_it_up_leaves_no_right_to_write() {
+    let deployment = Deployment::new();
+    let (a, b, faults) = hosts(&deployment);
+    let (mut numbers, mut made) = (0.., None);
+    wait_until("a new file waits for its close, which has no answer", || {
+        let name = format!("f{}", numbers.next().unwrap_or_default());
+        let name = name.as_bytes();
+        // Under the lease on the directory, which comes with its use.
+        drop(b.lookup(InodeId::ROOT, name));
+        let created = b.create_file(ROOT_CALLER, InodeId::ROOT, name, &regular(), true, &no_kernel);
+        let ino = created.unwrap().0.ino;
+        faults.is_late.store(true, Ordering::Release);
+        b.write(ino, 0, b"hello", false, false).unwrap();
+        let closed = b.flush(ino);
+        b.release(ino, true);
+        faults.is_late.store(false, Ordering::Release);
+        made = faults.late.lock().unwrap().take().map(|late| (ino, late));
+        assert_eq!(closed.is_err(), made.is_some());
+        made.is_some()
+    });
+    let (ino, late) = made.unwrap();
+    let LateCommit { partition, op, conditions, mutations } = late;
+    let recorded = deployment.engine().commit(partition, op, &conditions, mutations).unwrap();
+    assert!(matches!(recorded, CommitOutcome::Applied));
+    assert_eq!(state_of(&a, ino), "unsettled", "the metadata say that b may write to it");
+    wait_until("that is given back", || state_of(&a, ino) == "settled");
+    assert!(content_of(&a, ino).is_ok());
 }
 
 /// The host that has the right to write is still about to pass it on when the one that asked for it has been killed, and has

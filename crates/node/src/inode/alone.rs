@@ -18,6 +18,7 @@ use intarsia_types::{Error, FileKind, InodeId, Layout, NodeId, PartitionId, Resu
 use self::hooked::{Hook, Hooked};
 use super::lease::{Attempt, Content};
 use super::live::LiveState;
+use super::passed::Unsure;
 use super::{InodeParts, Inodes};
 use crate::clock::now;
 use crate::membership::cluster::lone::Shared;
@@ -164,6 +165,23 @@ fn a_right_that_is_used_is_not_given_back_though_its_answer_was_lost() {
     host.inode.passed.doubt(ino, &Error::Engine("no answer".into()));
     host.inode.rights.return_unknown_rights(Duration::ZERO);
     assert!(host.of.namespace.writer(ino).unwrap().is_some());
+}
+
+/// Its create had no answer, and its program has closed it: if it is recorded yet, it is with a right that nobody here has.
+#[test]
+fn a_new_file_that_was_given_up_before_it_was_recorded_is_asked_about() {
+    let host = Alone::new(true);
+    let names = &host.of.namespace;
+    assert!(names.lease_directory(InodeId::ROOT).unwrap());
+    names.get(InodeId::ROOT).unwrap();
+    assert!(names.lookup(InodeId::ROOT, b"f").is_err());
+    let plain = NewInode::new(FileKind::Regular, 0o644, 0, 0);
+    let new = NewInode { mark_writable: true, may_wait: true, ..plain };
+    let ino = names.create(InodeId::ROOT, b"f", new, now()).unwrap().ino;
+    assert!(names.has_promises());
+    names.break_promises();
+    host.of.live.with(ino, |state| host.of.removal.note_broken_promise(ino, state));
+    assert_eq!(host.inode.passed.take_unsure(Duration::ZERO), [Unsure::File(ino)]);
 }
 
 /// A small file whose close could not be recorded is settled first, also where the right to write is wanted only so that its

@@ -11,6 +11,7 @@ use intarsia_types::{BackingRef, Error, InodeId, Result};
 use crate::background::queue::Queue;
 use crate::inode::departed::Departed;
 use crate::inode::live::{Forgotten, LiveState, LiveTable};
+use crate::inode::passed::Passed;
 use crate::membership::cluster::Cluster;
 use crate::space::ledger::{Ledger, is_uncertain};
 use crate::space::tiers::Tiers;
@@ -24,6 +25,7 @@ pub(crate) struct RemovalParts<'p> {
     pub(crate) ledger: &'p Arc<Ledger>,
     pub(crate) queue: &'p Arc<Queue>,
     pub(crate) live: &'p Arc<LiveTable>,
+    pub(crate) passed: &'p Arc<Passed>,
 }
 
 /// Removes inodes, and gets rid of what they leave behind.
@@ -34,6 +36,7 @@ pub(crate) struct Removal {
     ledger: Arc<Ledger>,
     queue: Arc<Queue>,
     live: Arc<LiveTable>,
+    passed: Arc<Passed>,
     /// Inodes that may have lost their last name to this host, which nobody waits for.
     doubtful: Mutex<Vec<(InodeId, Instant)>>,
     /// Inodes that are gone.
@@ -49,16 +52,22 @@ impl Removal {
             ledger: Arc::clone(of.ledger),
             queue: Arc::clone(of.queue),
             live: Arc::clone(of.live),
+            passed: Arc::clone(of.passed),
             doubtful: Mutex::default(),
             departed: Departed::new(),
         }
     }
 
-    /// Nobody has the file open any more. If it was promised and could not be recorded, nobody else knows of its bytes.
+    /// Nobody has the file open any more. If it was promised and could not be recorded, nobody else knows of its bytes; and it
+    /// may be recorded yet, with the right to write that nobody here has then.
     pub(crate) fn note_broken_promise(&self, ino: InodeId, state: &mut LiveState) {
-        if self.namespace.forget_promise(ino) && state.local().is_some() {
+        if !self.namespace.forget_promise(ino) {
+            return;
+        }
+        if state.local().is_some() {
             state.backing.doubt();
         }
+        self.passed.doubt_right(ino, &self.queue);
     }
 
     /// As [`forget_bytes`](Self::forget_bytes), of a file that was removed, or given up before it was recorded.
@@ -203,6 +212,7 @@ mod tests {
             ledger: &Arc::new(ledger),
             queue: &queue,
             live: &Arc::new(LiveTable::new()),
+            passed: &Arc::default(),
         });
         (dir, removal)
     }

@@ -21,6 +21,7 @@ use crate::inode::copied_files::CopiedFiles;
 use crate::inode::live::LiveTable;
 use crate::inode::outdating::Outdating;
 use crate::inode::paging::Paging;
+use crate::inode::passed::Passed;
 use crate::inode::removal::{Removal, RemovalParts};
 use crate::inode::summing::Summer;
 use crate::inode::{InodeParts, Inodes};
@@ -294,6 +295,7 @@ impl Files {
     ) -> InodeParts {
         let far_pages = Arc::default();
         let directory_leases = Arc::new(on.directory_leases(options));
+        let passed = Arc::default();
         InodeParts {
             me: options.name.clone(),
             uncertain: Duration::from_millis(options.uncertain_ms),
@@ -314,7 +316,8 @@ impl Files {
             replicas: Arc::new(on.replicas(options, receiver)),
             receiver: Arc::clone(receiver),
             live: Arc::clone(&on.live),
-            removal: Arc::new(self.removal(on)),
+            removal: Arc::new(self.removal(on, &passed)),
+            passed,
             queue: Arc::clone(&on.queue),
             hinted: Arc::clone(&on.hinted),
             metrics: Arc::clone(&on.metrics),
@@ -322,7 +325,7 @@ impl Files {
         }
     }
 
-    fn removal(&self, on: &Ground) -> Removal {
+    fn removal(&self, on: &Ground, passed: &Arc<Passed>) -> Removal {
         Removal::new(&RemovalParts {
             namespace: &on.namespace,
             tiers: &on.tiers,
@@ -330,6 +333,7 @@ impl Files {
             ledger: &self.ledger,
             queue: &on.queue,
             live: &on.live,
+            passed,
         })
     }
 
