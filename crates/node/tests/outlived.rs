@@ -4,7 +4,7 @@
 
 mod deployment;
 
-use deployment::{Deployment, ROOT_CALLER, no_kernel, pattern, put};
+use deployment::{Deployment, ROOT_CALLER, crash, no_kernel, pattern, put};
 use intarsia_meta::SetMode;
 use intarsia_node::Node;
 use intarsia_types::{Error, InodeId};
@@ -111,4 +111,37 @@ fn a_file_stays_where_its_hint_is_taken_back_or_it_has_several_names() {
     assert_eq!(listed, [b"user.intarsia.lifetime".to_vec()], "the count is not an attribute");
     a.close().unwrap();
     b.close().unwrap();
+}
+
+#[test]
+fn readers_are_counted_of_a_file_that_was_asked_about_after_a_crash_before_it_was_opened() {
+    let deployment = Deployment::new();
+    let [a, b] = deployment.start_all(["a", "b"]);
+    let ino = put(&a, "f", &pattern(500_000, 1));
+    hint(&a, ino, "reads:1").unwrap();
+    a.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
+    a.write(ino, 0, &pattern(500_000, 2), false, false).unwrap();
+    crash(a);
+    let a = deployment.start("a");
+    assert!(is_there(&a, "f"), "asked about");
+    assert!(read(&a, ino));
+    assert!(!is_there(&a, "f") && !is_there(&b, "f"));
+    a.close().unwrap();
+    b.close().unwrap();
+}
+
+#[test]
+fn readers_are_counted_of_a_file_that_is_written_through_another_host() {
+    let deployment = Deployment::new();
+    let [a, b] = deployment.start_all(["a", "b"]);
+    let ino = put(&a, "f", &pattern(500_000, 1));
+    hint(&a, ino, "reads:1").unwrap();
+    a.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
+    b.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
+    assert!(read(&b, ino), "its only reader");
+    assert!(!is_there(&a, "f") && !is_there(&b, "f"));
+    for node in [a, b] {
+        assert!(!node.release(ino, true));
+        node.close().unwrap();
+    }
 }

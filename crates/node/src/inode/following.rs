@@ -45,8 +45,14 @@ impl Following {
         if inode.kind != FileKind::Regular {
             return Err(Error::Invalid("not a regular file".into()));
         }
-        state.hints = own_hints(&self.namespace, &inode)?;
-        state.load_body(&self.bodies, &inode)
+        self.load(state, &inode)
+    }
+
+    /// Has the bytes of a file accessible that were not, and knows its hints from then on: who finds a file with its bytes
+    /// looks for no hints.
+    pub(crate) fn load(&self, state: &mut LiveState, inode: &Inode) -> Result<()> {
+        state.hints = own_hints(&self.namespace, inode)?;
+        state.load_body(&self.bodies, inode)
     }
 
     /// Has the body be that of the record, unless it is being written here.
@@ -60,12 +66,11 @@ impl Following {
             self.replace_body(state, inode)?;
         }
         if state.body.is_none() {
-            state.hints = own_hints(&self.namespace, inode)?;
             // Another host's orphan is not for this one to remove.
             if inode.nlink == 0 && !self.members.is_shared() {
                 state.names.lose();
             }
-            state.load_body(&self.bodies, inode)?;
+            self.load(state, inode)?;
         }
         state.record = Some(inode.clone());
         state.followed_at = Some(Instant::now());

@@ -398,10 +398,13 @@ impl Leases {
             }
             opened => opened?,
         };
+        let inode = self.regular(ino)?;
+        // Who finds a file with its bytes looks for no hints.
+        state.hints = own_hints(&self.namespace, &inode)?;
         state.overlay.size_bytes = remote.size_bytes();
         state.body = Some(Body::remote(remote));
         state.sums.unload();
-        self.regular(ino).map(Attempt::Done)
+        Ok(Attempt::Done(inode))
     }
 
     /// Opens a file for another host, for one that keeps what it reads if there is a `follower`: a file whose bytes are

@@ -291,7 +291,7 @@ fn overlay(of: &Attributes, state: &mut LiveState, inode: &Inode, attr: &mut Att
             return Ok(());
         }
         // After a crash: somebody may have written since, so the file itself is asked.
-        state.load_body(&of.bodies, inode)?;
+        of.following.load(state, inode)?;
     }
     attr.mtime = state.overlay.mtime.unwrap_or(attr.mtime);
     attr.ctime = state.overlay.ctime.unwrap_or(attr.ctime);
