@@ -51,6 +51,7 @@ impl MemberEvents for Presence {
             Seen::Arrival => self.copy_queue.hurry(),
             Seen::Calm => {}
         }
+        self.survey_new_share();
     }
 
     fn claim_for(&self, next: &Owner) -> Result<()> {
@@ -59,6 +60,14 @@ impl MemberEvents for Presence {
 }
 
 impl Presence {
+    /// Each host that comes or goes changes which files the others look through. So where a host is lost, a file that lacks
+    /// a copy may have been in nobody's share, or only at a host that was down.
+    fn survey_new_share(&self) {
+        if let Some(cluster) = self.cluster.as_ref().filter(|cluster| cluster.has_lost()) {
+            self.copy_queue.survey_among(&cluster.alive());
+        }
+    }
+
     /// Starts the heartbeat.
     pub(crate) fn begin_beating(self: &Arc<Self>) -> Result<()> {
         let Some(cluster) = &self.cluster else { return Ok(()) };

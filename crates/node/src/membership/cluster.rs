@@ -249,6 +249,11 @@ impl Cluster {
         self.membership.lost_since(node).is_some()
     }
 
+    /// Whether any host counts as lost.
+    pub(crate) fn has_lost(&self) -> bool {
+        self.membership.has_lost()
+    }
+
     /// The hosts that live, this one among them, in the order of their names.
     pub(crate) fn alive(&self) -> Vec<NodeId> {
         let all = self.membership.all().into_iter();

@@ -42,6 +42,11 @@ impl Membership {
         })
     }
 
+    /// Whether any host counts as lost, as of the last look.
+    pub(crate) fn has_lost(&self) -> bool {
+        !self.in_state(MemberState::Lost).is_empty()
+    }
+
     fn in_state(&self, state: MemberState) -> BTreeSet<NodeId> {
         let seen = self.seen.read();
         seen.iter().filter(|(_, m)| m.state == state).map(|(node, _)| node.clone()).collect()

@@ -18,6 +18,7 @@ use super::further::{Further, take_over_copies};
 use super::repair::WriteRights;
 use super::replicate::{Copied, LiveFiles, Publication};
 use super::replicator::{Attempted, Backlog};
+use super::survey::FIRST_SURVEY;
 use super::{ReplicaParts, Replicas};
 use crate::background::queue::Queue;
 use crate::body::parts::Parts;
@@ -321,6 +322,21 @@ fn a_host_that_stopped_with_copies_to_make_finds_all_files_that_it_is_to_make_th
     b.replicas.note_earlier_life(true);
     b.replicas.survey().unwrap();
     assert_eq!(b.replicas.queue.backlog().files, 16);
+}
+
+#[test]
+fn a_host_looks_again_once_its_share_of_all_files_is_another() {
+    let shared = Shared::new();
+    let a = Host::join(&shared, "a");
+    let is_due = || {
+        a.replicas.queue.survey_among(&a.cluster.living().unwrap());
+        a.replicas.queue.surveys_within(FIRST_SURVEY)
+    };
+    assert!(!is_due(), "the first one is to come anyway");
+    a.replicas.survey().unwrap();
+    assert!(!is_due());
+    let _b = Host::join(&shared, "b");
+    assert!(is_due());
 }
 
 #[test]

@@ -11,7 +11,9 @@ use std::time::Duration;
 use intarsia_meta::allowance;
 use intarsia_sync::thread::JoinHandle;
 use intarsia_sync::{Condvar, Instant, Mutex};
-use intarsia_types::{Error, InodeId, Result};
+use intarsia_types::{Error, InodeId, NodeId, Result};
+
+use super::survey::FIRST_SURVEY;
 
 /// A first attempt that failed is repeated after so long; the pause doubles, up to some seconds when few files wait
 /// and up to [`RETRY_MAX`] when many do.
@@ -58,6 +60,8 @@ struct Work {
     /// Being worked on, and counted as waiting still.
     current: Option<(InodeId, Waiting)>,
     survey_due: Option<Instant>,
+    /// The hosts that shared all files among them at the last survey.
+    surveyed_among: Option<Vec<NodeId>>,
     to_publish: VecDeque<InodeId>,
     closings: HashMap<InodeId, Closing>,
     is_stopping: bool,
@@ -125,6 +129,26 @@ impl CopyQueue {
             work.survey_due = Some(due);
             self.wake.notify_one();
         }
+    }
+
+    /// Notes which hosts share all files among them at a survey that begins.
+    pub(super) fn note_survey(&self, hosts: &[NodeId]) {
+        self.work.lock().surveyed_among = Some(hosts.to_vec());
+    }
+
+    /// All files are to be looked at, when hosts that come and go at about the same time have done so, if those that share
+    /// them are others than at the last survey.
+    pub(crate) fn survey_among(&self, hosts: &[NodeId]) {
+        let is_other = |last: &Vec<NodeId>| last != hosts;
+        if self.work.lock().surveyed_among.as_ref().is_some_and(is_other) {
+            self.survey_in(FIRST_SURVEY);
+        }
+    }
+
+    /// Whether all files are looked at before so long.
+    #[cfg(test)]
+    pub(super) fn surveys_within(&self, pause: Duration) -> bool {
+        self.work.lock().survey_due.is_some_and(|due| due <= Instant::now() + pause)
     }
 
     /// Publishes a file with its copies on another thread, once for all who ask meanwhile. `Some` is the

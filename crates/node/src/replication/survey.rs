@@ -65,6 +65,7 @@ impl Replicas {
         let Some(rank) = alive.iter().position(|node| *node == self.me) else {
             return Ok(known.is_empty() && !is_after_crash);
         };
+        self.queue.note_survey(&alive);
         let mut found = Found::default();
         for (first, ino, size_bytes) in known {
             let node = cluster.home_of(first.tier)?;
