@@ -1,6 +1,6 @@
 //! All other nodes, by name: the side that asks.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use intarsia_types::NodeId;
@@ -204,6 +204,15 @@ impl Peers {
         match &self.way {
             To::Sockets(sockets) => sockets.tell(node, request),
             To::Links(links) => links.tell(node, request),
+        }
+    }
+
+    /// Whether a connection is taken at a peer's address `within` so long. Nothing is asked there.
+    #[must_use]
+    pub fn takes_connection(&self, node: &NodeId, address: SocketAddr, within: Duration) -> bool {
+        match &self.way {
+            To::Sockets(_) => TcpStream::connect_timeout(&address, within).is_ok(),
+            To::Links(links) => links.takes_connection(node, address, within),
         }
     }
 

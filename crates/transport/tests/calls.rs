@@ -4,13 +4,19 @@
 
 mod common;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{
-    BOTH, FILE_BYTES, FULL, LATE, PANIC, Pair, SLOW, config, content, node, open, read, wait_for,
+    BOTH, FILE_BYTES, FULL, Files, LATE, PANIC, Pair, SLOW, config, content, identity, key,
+    loopback, node, open, read, wait_for,
 };
-use intarsia_transport::{Buffer, CallError, Config, PeerFailure};
+use intarsia_sync::Simulation;
+use intarsia_sync::simulation::Settings;
+use intarsia_transport::{
+    Buffer, CallError, Config, Link, Network, PeerFailure, Peers, Runtime, Server,
+};
 use intarsia_types::{Error, InodeId};
 use intarsia_wire::{Handle, MAX_PAYLOAD_BYTES, Request, Response, Target};
 
@@ -404,4 +410,55 @@ fn what_is_asked_only_if_there_is_room_never_waits() {
     assert_eq!(*first.wait().unwrap().payload, content(SLOW, 0, 1 << 20)[..]);
     let second = ask(quick, 1 << 20).expect("there is room again");
     assert_eq!(*second.wait().unwrap().payload, content(7, 0, 1 << 20)[..]);
+}
+
+/// Within so long a connection is taken.
+const SOON: Duration = Duration::from_millis(700);
+
+#[test]
+fn connections_are_taken_while_somebody_listens() {
+    let key = key();
+    let runtime = Runtime::start(1).unwrap();
+    let (files, config) = (Arc::new(Files::default()), Config::default());
+    let server =
+        Server::start(&runtime, loopback(), identity("n2", &key), config.clone(), files).unwrap();
+    let address = server.address();
+    let peers = Peers::new(runtime, identity("n1", &key), config).unwrap();
+    assert!(peers.takes_connection(&node("n2"), address, SOON));
+    server.stop();
+    wait_for("nobody to listen", || !peers.takes_connection(&node("n2"), address, SOON));
+}
+
+#[test]
+fn in_a_simulation_connections_are_taken_over_its_network() {
+    let settings = Settings {
+        seed: 1,
+        switch_one_in: 0,
+        end: Duration::from_secs(100),
+        on_failure: |failure| panic!("{failure:?}"),
+    };
+    let run = Simulation::run(settings, |_| {
+        let (key, network) = (key(), Network::default());
+        let (one, other) = (node("n1"), node("n2"));
+        let (files, config) = (Arc::new(Files::default()), Config::default());
+        let (runtime, address) = (Runtime::simulated(&network), ([10, 0, 0, 2], 7000).into());
+        let server =
+            Server::start(&runtime, address, identity("n2", &key), config.clone(), files).unwrap();
+        let peers = Peers::new(runtime, identity("n1", &key), config).unwrap();
+        let takes = || peers.takes_connection(&other, address, SOON);
+        assert!(takes());
+        for (from, to) in [(&one, &other), (&other, &one)] {
+            network.set_link(from, to, Link { is_cut: true, ..Link::default() });
+            assert!(!takes());
+            let slow = SOON * 2;
+            network.set_link(from, to, Link { is_cut: false, min_delay: slow, max_delay: slow });
+            assert!(!takes());
+            network.mend();
+        }
+        assert!(takes());
+        network.reset(&other, "it died");
+        assert!(!takes());
+        drop(server);
+    });
+    run.unwrap();
 }

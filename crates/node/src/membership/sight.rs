@@ -1,11 +1,10 @@
 //! What a host still knows of the others while the metadata does not answer: what was recorded last, and which hosts accept
 //! connections.
 
-use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use intarsia_meta::allowance;
-use intarsia_sync::Instant;
+use intarsia_sync::{Instant, thread};
 use intarsia_types::{Error, NodeId, Result};
 
 use crate::membership::cluster::Cluster;
@@ -49,22 +48,22 @@ impl Cluster {
     pub(crate) fn silent_hosts(&self) -> Vec<NodeId> {
         let others = self.members().into_iter();
         let others = others.filter(|(node, m)| node != self.me() && m.state.is_alive());
-        let asked: Vec<_> = others
-            .filter_map(|(node, member)| Some((node, member.address?)))
-            .map(|(node, address)| (node, intarsia_sync::thread::spawn(move || answers(address))))
-            .collect();
-        let silent = asked.into_iter().filter_map(|(node, asked)| {
-            let answers = asked.join().unwrap_or(false);
-            (!answers).then_some(node)
-        });
-        silent.collect()
+        let asked = others.filter_map(|(node, member)| Some((node, member.address?)));
+        thread::scope(|scope| {
+            let asked: Vec<_> = asked
+                .map(|(node, address)| {
+                    let of = node.clone();
+                    (node, scope.spawn(move || self.takes_connection(&of, address, CONNECT)))
+                })
+                .collect();
+            let silent = asked.into_iter().filter_map(|(node, asked)| {
+                let answers = asked.join().unwrap_or(false);
+                (!answers).then_some(node)
+            });
+            silent.collect()
+        })
     }
 }
-
-fn answers(address: SocketAddr) -> bool {
-    TcpStream::connect_timeout(&address, CONNECT).is_ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
-use intarsia_sync::thread;
+use intarsia_sync::{Instant, thread};
 use intarsia_types::NodeId;
 use intarsia_wire::{Hello, Lane, Request, VERSION};
 use parking_lot::Mutex;
@@ -88,6 +89,27 @@ impl Links {
             }
         });
         spawned.map(drop).map_err(|e| peer.error(doing, PeerFailure::Unreachable(e.to_string())))
+    }
+
+    /// See [`crate::Peers::takes_connection`].
+    pub(crate) fn takes_connection(
+        &self,
+        node: &NodeId,
+        address: SocketAddr,
+        within: Duration,
+    ) -> bool {
+        let Inner { network, identity, .. } = &*self.0;
+        let deadline = Instant::now() + within;
+        thread::sleep_until(network.arrival(&identity.node, node).min(deadline));
+        let is_cut =
+            network.link(&identity.node, node).is_cut || network.link(node, &identity.node).is_cut;
+        let back = network.arrival(node, &identity.node);
+        if is_cut || back > deadline {
+            thread::sleep_until(deadline);
+            return false;
+        }
+        thread::sleep_until(back);
+        network.endpoint(address).is_some()
     }
 
     pub(crate) fn status(&self) -> Vec<PeerStatus> {

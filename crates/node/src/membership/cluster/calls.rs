@@ -1,5 +1,6 @@
 //! Requests to other hosts, and how long each waits.
 
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -69,6 +70,16 @@ impl Cluster {
         may_ask_others();
         let is_slow = || self.membership.hears(home);
         begun.wait_while(&is_slow).map_err(|error| explain(home, error))
+    }
+
+    /// Whether a host takes a connection `within` so long.
+    pub(crate) fn takes_connection(
+        &self,
+        node: &NodeId,
+        address: SocketAddr,
+        within: Duration,
+    ) -> bool {
+        self.peers.takes_connection(node, address, within)
     }
 
     /// Counts bytes of a file that are asked of another host.
