@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::io::{Error as IoError, Result as IoResult};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use intarsia_history::System;
@@ -16,118 +15,34 @@ use intarsia_sync::{Instant, thread};
 use intarsia_types::{Error, FileKind, HintKey, InodeId, NodeId, Result};
 
 use crate::look::Seen;
-use crate::promises::Promises;
+use crate::open_file::OpenFile;
+use crate::programs::Programs;
 
-const CALLER: Caller = Caller { uid: 0, gid: 0 };
-const ENOENT: i32 = 2;
+pub(crate) const CALLER: Caller = Caller { uid: 0, gid: 0 };
+pub(crate) const ENOENT: i32 = 2;
 const EEXIST: i32 = 17;
 /// How long a call may wait for others in all, as a mount bounds it.
 const CALL_LIMIT: Duration = Duration::from_secs(7);
 /// As fast as they go.
 const UNBOUND: MoveOptions = MoveOptions { bytes_per_s: None };
 /// Entries that are asked for at once.
-const PAGE: usize = 100;
-
-/// Between two looks whether programs are at rest, or may go on.
-const LOOK: Duration = Duration::from_millis(100);
-
-/// The programs of a host, which can be asked to be at nothing for a while: a store in use is not taken down.
-#[derive(Debug, Default)]
-pub(crate) struct Programs {
-    are_called_off: AtomicBool,
-    at_work: AtomicUsize,
-    promises: Arc<Promises>,
-}
-
-impl Programs {
-    /// Those whose closes promise something.
-    pub(crate) fn promised(promises: &Arc<Promises>) -> Self {
-        Self { promises: Arc::clone(promises), ..Self::default() }
-    }
-
-    /// Whether all come to rest before the deadline; else they go on.
-    pub(crate) fn call_off(&self, deadline: Instant) -> bool {
-        self.are_called_off.store(true, Ordering::SeqCst);
-        while self.at_work.load(Ordering::SeqCst) > 0 {
-            if Instant::now() > deadline {
-                self.are_called_off.store(false, Ordering::SeqCst);
-                return false;
-            }
-            thread::sleep(LOOK);
-        }
-        true
-    }
-
-    fn begin(&self) {
-        self.at_work.fetch_add(1, Ordering::SeqCst);
-    }
-
-    fn end(&self) {
-        self.at_work.fetch_sub(1, Ordering::SeqCst);
-    }
-
-    fn wait_while_called_off(&self) {
-        if self.are_called_off.load(Ordering::SeqCst) {
-            self.end();
-            while self.are_called_off.load(Ordering::SeqCst) {
-                thread::sleep(LOOK);
-            }
-            self.begin();
-        }
-    }
-}
+pub(crate) const PAGE: usize = 100;
 
 /// The store as one program of a host sees it.
 pub(crate) struct Program {
-    node: Arc<Node>,
+    pub(crate) node: Arc<Node>,
     begun: Instant,
-    /// With those that can be called off, if it is one of them.
-    programs: Option<Arc<Programs>>,
+    programs: Arc<Programs>,
 }
 
 impl Drop for Program {
     fn drop(&mut self) {
-        if let Some(programs) = &self.programs {
-            programs.end();
-        }
-    }
-}
-
-/// An open file. It is closed when it goes, as by the kernel.
-pub(crate) struct OpenFile {
-    node: Arc<Node>,
-    ino: InodeId,
-    offset_bytes: u64,
-    is_written: bool,
-    is_open: bool,
-    /// Of what is written.
-    promises: Option<Arc<Promises>>,
-}
-
-impl OpenFile {
-    fn close(&mut self) -> Result<()> {
-        self.is_open = false;
-        let flushed = self.node.flush(self.ino);
-        self.node.release(self.ino, self.is_written);
-        if let Some(promises) = &self.promises {
-            promises.close(self.ino, flushed.is_ok());
-        }
-        flushed
-    }
-}
-
-impl Drop for OpenFile {
-    fn drop(&mut self) {
-        if self.is_open
-            && let Err(error) = self.close()
-        {
-            tracing::debug!(%error, "nobody is told how a close ends");
-        }
+        self.programs.end();
     }
 }
 
 /// Why a call ends as it does.
-enum Refusal {
+pub(crate) enum Refusal {
     /// An inode that was looked up is gone; a mount tells the kernel ESTALE.
     Gone,
     Told(Error),
@@ -140,7 +55,7 @@ impl From<Error> for Refusal {
 }
 
 /// What was said of an inode that was looked up before.
-fn of_inode<T>(outcome: Result<T>) -> std::result::Result<T, Refusal> {
+pub(crate) fn of_inode<T>(outcome: Result<T>) -> std::result::Result<T, Refusal> {
     outcome.map_err(|error| match error {
         Error::NotFound => Refusal::Gone,
         other => Refusal::Told(other),
@@ -153,42 +68,31 @@ fn no_kernel(_: BorrowedFd<'_>) -> IoResult<KernelBacking> {
 }
 
 /// Makes one system call, as a mount does.
-fn call<T>(work: impl FnOnce() -> T) -> T {
+pub(crate) fn call<T>(work: impl FnOnce() -> T) -> T {
     let _limit = allowance::limit(Instant::now() + CALL_LIMIT);
     work()
 }
 
-fn io(error: &Error) -> IoError {
+pub(crate) fn io(error: &Error) -> IoError {
     tracing::debug!(%error, "a call fails");
     IoError::from_raw_os_error(error.errno())
 }
 
 impl Program {
-    /// Times are told since `begun`.
-    pub(crate) const fn new(node: Arc<Node>, begun: Instant) -> Self {
-        Self { node, begun, programs: None }
-    }
-
-    /// As [`new`](Self::new), for one that is called off with the others of its host.
+    /// One of those of its host, which tells times since `begun`.
     pub(crate) fn among(programs: &Arc<Programs>, node: Arc<Node>, begun: Instant) -> Self {
         programs.begin();
-        Self { node, begun, programs: Some(Arc::clone(programs)) }
+        Self { node, begun, programs: Arc::clone(programs) }
     }
 
     /// Is at nothing for so long, and longer while it is called off.
     pub(crate) fn rest(&self, duration: Duration) {
         thread::sleep(duration);
-        if let Some(programs) = &self.programs {
-            programs.wait_while_called_off();
-        }
-    }
-
-    fn promises(&self) -> Option<&Arc<Promises>> {
-        self.programs.as_ref().map(|programs| &programs.promises)
+        self.programs.wait_while_called_off();
     }
 
     /// The directory and the name in it.
-    fn place<'n>(&self, path: &'n str) -> Result<(InodeId, &'n [u8])> {
+    pub(crate) fn place<'n>(&self, path: &'n str) -> Result<(InodeId, &'n [u8])> {
         match path.split_once('/') {
             None => Ok((InodeId::ROOT, path.as_bytes())),
             Some((dir, name)) => {
@@ -198,7 +102,7 @@ impl Program {
         }
     }
 
-    fn find(&self, path: &str) -> Result<InodeId> {
+    pub(crate) fn find(&self, path: &str) -> Result<InodeId> {
         let (dir, name) = self.place(path)?;
         Ok(self.node.lookup(dir, name)?.0.ino)
     }
@@ -226,12 +130,7 @@ impl Program {
     }
 
     fn opened(&self, ino: InodeId, is_written: bool) -> OpenFile {
-        let node = Arc::clone(&self.node);
-        let promises = self.promises().filter(|_| is_written).map(Arc::clone);
-        if let Some(promises) = &promises {
-            promises.open(ino);
-        }
-        OpenFile { node, ino, offset_bytes: 0, is_written, is_open: true, promises }
+        OpenFile::new(&self.node, &self.programs, ino, is_written)
     }
 
     /// Opens a file to write into what it has; makes it if there is none.
@@ -241,10 +140,10 @@ impl Program {
             of_inode(self.node.open_file(CALLER, ino, true, false, &no_kernel))?;
             Ok(self.opened(ino, true))
         };
-        match call(|| Self::again(open)) {
+        call(|| match Self::again(open) {
             Err(error) if error.raw_os_error() == Some(ENOENT) => self.create_new(path),
             outcome => outcome,
-        }
+        })
     }
 
     pub(crate) fn truncate(&self, path: &str, size_bytes: u64) -> IoResult<()> {
@@ -273,15 +172,21 @@ impl Program {
         is_written: bool,
     ) -> std::result::Result<OpenFile, Refusal> {
         let ino = self.find(path)?;
-        if let Some(promises) = self.promises().filter(|_| is_written) {
-            promises.cut(ino);
+        let open = || {
+            of_inode(self.node.open_file(CALLER, ino, is_written, is_written, &no_kernel))?;
+            Ok(self.opened(ino, is_written))
+        };
+        if !is_written {
+            return open();
         }
-        of_inode(self.node.open_file(CALLER, ino, is_written, is_written, &no_kernel))?;
-        Ok(self.opened(ino, is_written))
+        self.programs.promises().begin_cut(ino);
+        let opened = open();
+        self.programs.promises().end_cut(ino);
+        opened
     }
 
     /// As the kernel and the mount: what went between two questions is looked up once more.
-    fn again<T>(work: impl Fn() -> std::result::Result<T, Refusal>) -> IoResult<T> {
+    pub(crate) fn again<T>(work: impl Fn() -> std::result::Result<T, Refusal>) -> IoResult<T> {
         let first = work();
         let begun_again = Instant::now();
         let outcome = match first {
@@ -351,7 +256,7 @@ impl Program {
         }
     }
 
-    fn names(&self, directory: &str) -> Result<Vec<(String, InodeId)>> {
+    pub(crate) fn names(&self, directory: &str) -> Result<Vec<(String, InodeId)>> {
         let dir = self.find(directory)?;
         let (mut names, mut cookie) = (Vec::new(), 0);
         loop {
@@ -416,7 +321,7 @@ impl System for Program {
     }
 
     fn close(&self, mut file: OpenFile) -> IoResult<()> {
-        call(|| file.close()).map_err(|e| io(&e))
+        file.close().0.map_err(|e| io(&e))
     }
 
     fn remove(&self, name: &str) -> IoResult<()> {

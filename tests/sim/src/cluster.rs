@@ -3,18 +3,21 @@
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use intarsia_history::client::{self, Plan, Workload};
 use intarsia_history::event::{Record, Recorder};
 use intarsia_sync::thread::JoinHandle;
 use intarsia_sync::{Instant, Simulation, thread};
+use intarsia_types::{Error, HintKey};
 use parking_lot::Mutex;
 
 use crate::client::Program;
 use crate::faults::Pace;
 use crate::host::{Care, Deployment, Host, Life};
-use crate::{operator, writers};
+use crate::others::Shift;
+use crate::{last_readers, operator, writers};
 
 /// Directories that clients work in.
 const DIRECTORIES: u16 = 3;
@@ -46,14 +49,22 @@ pub(crate) struct Cluster {
     pub(crate) deployment: Arc<Deployment>,
     load: Load,
     clients: Mutex<Vec<Client>>,
-    /// By group: programs of which nothing is recorded.
-    helpers: Mutex<Vec<(usize, JoinHandle<()>)>>,
+    /// Programs of which nothing is recorded.
+    helpers: Mutex<Vec<Helper>>,
+    /// Something takes away what a host has, or waits for copies to do so.
+    is_taking: AtomicBool,
 }
 
 struct Client {
     group: usize,
     thread: JoinHandle<std::io::Result<()>>,
     record: Sink,
+}
+
+struct Helper {
+    group: usize,
+    name: &'static str,
+    thread: JoinHandle<()>,
 }
 
 /// What a client writes down, kept when it is killed.
@@ -68,6 +79,15 @@ impl Write for Sink {
 
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
+    }
+}
+
+/// No other fault takes away what a host has.
+pub(crate) struct Taking(Arc<Cluster>);
+
+impl Drop for Taking {
+    fn drop(&mut self) {
+        self.0.is_taking.store(false, Ordering::SeqCst);
     }
 }
 
@@ -92,10 +112,11 @@ impl Cluster {
             load,
             clients: Mutex::default(),
             helpers: Mutex::default(),
+            is_taking: AtomicBool::new(false),
         });
         if let Some(first) = cluster.hosts.first() {
             let (hints, uses) = (cluster.deployment.hints(), cluster.deployment.uses.directories());
-            let directories = uses.to_vec();
+            let directories = [uses, cluster.deployment.others.directories()].concat();
             let made = cluster.on(first, "make", move |program| {
                 directories.iter().try_for_each(|(directory, own)| {
                     program.make_directory(directory)?;
@@ -139,6 +160,7 @@ impl Cluster {
             let work = move |program: &Program| operator::operate_until(program, &hosts, end);
             self.start_helper(&life, "operator", work)?;
         }
+        self.start_others(&life, host)?;
         for _ in 0..self.load.clients_per_host {
             let mut clients = self.clients.lock();
             let number = u16::try_from(clients.len()).unwrap_or(u16::MAX);
@@ -159,17 +181,29 @@ impl Cluster {
         Ok(())
     }
 
+    fn start_others(&self, life: &Life, host: &Host) -> Result<(), String> {
+        let number = life.group.id();
+        let shift = Shift { end: self.load.end, pause_ms: self.load.pace.writer_pause_ms() };
+        for &kind in self.deployment.others.kinds() {
+            let others = Arc::clone(&self.deployment.others);
+            let of = (format!("{}-{number}", host.name), number as u64);
+            let work = move |program: &Program| others.work(kind, program, of, shift);
+            self.start_helper(life, kind.name(), work)?;
+        }
+        Ok(())
+    }
+
     /// Starts a program of which nothing is recorded.
     fn start_helper(
         &self,
         life: &Life,
-        name: &str,
+        name: &'static str,
         work: impl FnOnce(&Program) + Send + 'static,
     ) -> Result<(), String> {
         let program = Program::among(&life.programs, Arc::clone(&life.node), self.load.begun);
-        let helper = life.group.spawn(name, move || work(&program));
-        let helper = helper.map_err(|e| format!("starting a {name}: {e}"))?;
-        self.helpers.lock().push((life.group.id(), helper));
+        let thread = life.group.spawn(name, move || work(&program));
+        let thread = thread.map_err(|e| format!("starting a {name}: {e}"))?;
+        self.helpers.lock().push(Helper { group: life.group.id(), name, thread });
         Ok(())
     }
 
@@ -177,18 +211,51 @@ impl Cluster {
     pub(crate) fn keep_all_hosts(&self) -> Result<(), String> {
         let Some(first) = self.hosts.first() else { return Ok(()) };
         for host in &self.hosts {
-            let deadline = Instant::now() + Duration::from_secs(60);
-            loop {
-                let name = host.name.clone();
-                match self.on(first, "keep", move |program| program.keep_host(&name))? {
-                    Ok(()) => break,
-                    // It is a member again soon.
-                    Err(_) if Instant::now() < deadline => thread::sleep(Duration::from_secs(1)),
-                    Err(error) => return Err(format!("{} cannot be kept: {error}", host.name)),
-                }
-            }
+            let name = host.name.clone();
+            self.until_done(first, "keep", move |program| program.keep_host(&name))
+                .map_err(|e| format!("{}: {e}", host.name))?;
         }
         Ok(())
+    }
+
+    /// Has files stay that wait for their last reader: whoever looks at one of them reads it.
+    pub(crate) fn keep_unread(&self) -> Result<(), String> {
+        let others = &self.deployment.others;
+        let Some(first) = self.hosts.first().filter(|_| others.has_readers()) else {
+            return Ok(());
+        };
+        let list = |program: &Program| program.names(last_readers::DIRECTORY);
+        for (name, _) in self.until_done(first, "keep", list)? {
+            let path = format!("{}/{name}", last_readers::DIRECTORY);
+            if others.is_gone(&path) {
+                others.findings.tell(format!("{path} is there in the end, after its last reader"));
+            }
+            let keep = move |program: &Program| program.hint(&path, HintKey::Lifetime, "keep");
+            self.until_done(first, "keep", keep)?;
+        }
+        Ok(())
+    }
+
+    /// Has a host do something that may fail before it is a member again.
+    fn until_done<T: Send + 'static>(
+        &self,
+        host: &Host,
+        name: &str,
+        work: impl Fn(&Program) -> Result<T, Error> + Clone + Send + 'static,
+    ) -> Result<T, String> {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            match self.on(host, name, work.clone())? {
+                Ok(done) => return Ok(done),
+                Err(_) if Instant::now() < deadline => thread::sleep(Duration::from_secs(1)),
+                Err(error) => return Err(format!("{} cannot {name}: {error}", host.name)),
+            }
+        }
+    }
+
+    /// The right to take away what a host has, unless another fault has it.
+    pub(crate) fn take_away(self: &Arc<Self>) -> Option<Taking> {
+        (!self.is_taking.swap(true, Ordering::SeqCst)).then(|| Taking(Arc::clone(self)))
     }
 
     /// Two different hosts.
@@ -208,33 +275,36 @@ impl Cluster {
         work: impl FnOnce(&Program) -> T + Send + 'static,
     ) -> Result<T, String> {
         let life = host.life().ok_or_else(|| format!("{} is down", host.name))?;
-        let program = Program::new(Arc::clone(&life.node), self.load.begun);
+        let program = Program::among(&life.programs, Arc::clone(&life.node), self.load.begun);
         let thread = life.group.spawn(name, move || work(&program));
         let thread = thread.map_err(|e| format!("starting a program: {e}"))?;
         thread.join().map_err(|_| format!("a program of {} panicked", host.name))
     }
 
-    /// Waits until all clients that live have come to their end.
-    pub(crate) fn await_clients(&self, deadline: Instant) -> Result<(), String> {
-        let alive: Vec<usize> =
-            self.hosts.iter().filter_map(|host| host.life()).map(|life| life.group.id()).collect();
-        loop {
-            let busy = self.clients.lock().iter().enumerate().find_map(|(number, client)| {
-                (alive.contains(&client.group) && !client.thread.is_finished()).then_some(number)
-            });
-            let is_at_it = |(group, thread): &(usize, JoinHandle<()>)| {
-                alive.contains(group) && !thread.is_finished()
-            };
-            let helper =
-                self.helpers.lock().iter().any(is_at_it).then(|| "a writer or operator".to_owned());
-            let Some(who) = busy.map(|number| format!("client {number}")).or(helper) else {
-                return Ok(());
-            };
+    /// Waits until all programs of hosts that live have come to their end, and what they had open was let go.
+    pub(crate) fn await_programs(&self, deadline: Instant) -> Result<(), String> {
+        while let Some(who) = self.who_works() {
             if Instant::now() > deadline {
                 return Err(format!("{who} does not come to its end"));
             }
             thread::sleep(Duration::from_millis(100));
         }
+        Ok(())
+    }
+
+    /// A program that is not at its end, if there is one.
+    fn who_works(&self) -> Option<String> {
+        let lives: Vec<Life> = self.hosts.iter().filter_map(|host| host.life()).collect();
+        let is_alive = |group: usize| lives.iter().any(|life| life.group.id() == group);
+        let busy = self.clients.lock().iter().enumerate().find_map(|(number, client)| {
+            (is_alive(client.group) && !client.thread.is_finished()).then_some(number)
+        });
+        let is_at_it = |helper: &&Helper| is_alive(helper.group) && !helper.thread.is_finished();
+        let helper = self.helpers.lock().iter().find(is_at_it).map(|helper| helper.name);
+        let is_at_work = lives.iter().any(|life| life.programs.are_at_work());
+        busy.map(|number| format!("client {number}"))
+            .or(helper.map(|name| format!("a program, {name},")))
+            .or(is_at_work.then(|| "a release of a file".to_owned()))
     }
 
     /// Writes the clients' records into a directory, as `history check` reads them.

@@ -13,9 +13,10 @@ use intarsia_transport::{DeploymentKey, Network};
 use intarsia_types::{ByteCount, HintKey, NodeId, Result, RuleSet};
 use parking_lot::Mutex;
 
-use crate::client::Programs;
 use crate::disks::Disks;
 use crate::metadata::{Metadata, Seat};
+use crate::others::Others;
+use crate::programs::Programs;
 use crate::promises::Promises;
 use crate::sameness;
 use crate::uses::Uses;
@@ -46,6 +47,8 @@ pub(crate) struct Deployment {
     pub(crate) has_hints: bool,
     pub(crate) inline_bytes: ByteCount,
     pub(crate) uses: Uses,
+    /// Further programs of all hosts.
+    pub(crate) others: Arc<Others>,
     /// Whether somebody moves files about.
     pub(crate) is_operated: bool,
 }

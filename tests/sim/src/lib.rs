@@ -5,16 +5,25 @@
 //! makes down to the files of their tiers; simulated are the clock, the order of threads, the network and the servers of
 //! metadata. There is no kernel: nothing is cached by one, and nothing is passed through.
 
+mod calls;
 mod client;
 mod cluster;
 mod disks;
 mod drawing;
 mod faults;
+mod findings;
 mod host;
+mod last_readers;
 mod look;
 mod metadata;
+mod numbers;
+mod open_file;
 mod operator;
+mod others;
+mod programs;
 mod promises;
+mod questions;
+mod ranges;
 mod rest;
 pub mod run;
 pub mod sameness;

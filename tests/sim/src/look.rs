@@ -59,11 +59,11 @@ fn lost_in_order(
 fn compare(views: &[(&NodeId, Vec<Seen>)], violations: &mut Vec<String>) {
     let mut first: BTreeMap<&str, &[u8]> = BTreeMap::new();
     for (number, (host, view)) in views.iter().enumerate() {
-        for Seen { path, content, .. } in view {
+        for Seen { path, ino, content } in view {
             let content = match content {
                 Ok(content) => content,
                 Err(error) => {
-                    violations.push(format!("{host} cannot read {path}: {error}"));
+                    violations.push(format!("{host} cannot read {path}, inode {ino}: {error}"));
                     continue;
                 }
             };

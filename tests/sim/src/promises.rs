@@ -9,6 +9,8 @@ use parking_lot::Mutex;
 struct Promise {
     /// Programs that have the file open to write. Those that were killed stay among them: nobody knows what they did last.
     writers: u32,
+    /// Programs that are about to cut it.
+    cutting: u32,
     is_kept: bool,
 }
 
@@ -22,8 +24,16 @@ impl Promises {
     }
 
     /// A program is about to cut the file to nothing: that is seen at once, before there are copies of it.
-    pub(crate) fn cut(&self, ino: InodeId) {
-        self.change(ino, |promise| promise.is_kept = false);
+    pub(crate) fn begin_cut(&self, ino: InodeId) {
+        self.change(ino, |promise| {
+            promise.cutting += 1;
+            promise.is_kept = false;
+        });
+    }
+
+    /// It has opened the file, or was told that it has not.
+    pub(crate) fn end_cut(&self, ino: InodeId) {
+        self.change(ino, |promise| promise.cutting = promise.cutting.saturating_sub(1));
     }
 
     /// A program has it open to write. What was acknowledged stays until the close.
@@ -34,7 +44,7 @@ impl Promises {
     /// A program has closed it, and was told whether all is well.
     pub(crate) fn close(&self, ino: InodeId, is_well: bool) {
         self.change(ino, |promise| {
-            promise.is_kept |= is_well && promise.writers == 1;
+            promise.is_kept |= is_well && promise.writers == 1 && promise.cutting == 0;
             promise.writers = promise.writers.saturating_sub(1);
         });
     }

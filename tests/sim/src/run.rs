@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use intarsia_history::check::{Rules, check};
@@ -18,6 +19,7 @@ use crate::disks::Disks;
 use crate::faults::{self, Pace};
 use crate::host::{Care, Deployment};
 use crate::metadata::Metadata;
+use crate::others::Others;
 use crate::uses::Uses;
 use crate::{look, rest, sameness, writers};
 
@@ -133,20 +135,22 @@ fn worked(
         Care::Frail => 1,
     };
     let deployment = Deployment {
-        metadata: std::sync::Arc::clone(&metadata),
+        metadata: Arc::clone(&metadata),
         network: network.clone(),
         key,
         disks: disks.clone(),
         care,
-        promises: std::sync::Arc::default(),
+        promises: Arc::default(),
         replicas,
         has_hints: draw(choices.seed, 0xd1b5_4a32_d192_ed03, 2) == 0,
         inline_bytes: ByteCount::kib(inline),
+        others: Arc::new(Others::draw(choices.seed, care)),
         uses: Uses::draw(simulation, report.hosts, replicas),
         // A host that is emptied takes a copy of each of its files along, and so what a loss of power leaves.
         is_operated: care == Care::Usual && simulation.below(3) == 0,
     };
-    tracing::info!(uses = ?deployment.uses, ?care, is_operated = deployment.is_operated, "how the store is used");
+    let others = deployment.others.kinds();
+    tracing::info!(uses = ?deployment.uses, ?care, ?others, is_operated = deployment.is_operated, "how the store is used");
     let begun = Instant::now();
     let load = Load {
         seed: choices.seed,
@@ -174,18 +178,23 @@ fn worked(
     network.mend();
     metadata.mend();
     disks.mend();
-    cluster.await_clients(load.end.max(Instant::now()) + REST)?;
+    cluster.await_programs(load.end.max(Instant::now()) + REST)?;
     cluster.keep_all_hosts()?;
+    cluster.keep_unread()?;
     let left = look::everywhere(&cluster, &cluster::of_clients().collect::<Vec<_>>(), report);
     let unrest = rest::await_rest(&cluster);
     // What waits for copies is shown by its home alone until it has some.
-    let written = look::everywhere(&cluster, &[writers::DIRECTORY.to_owned()], report);
+    let others = cluster.deployment.others.directories().iter().map(|(name, _)| name.clone());
+    let written: Vec<_> = [writers::DIRECTORY.to_owned()].into_iter().chain(others).collect();
+    let written = look::everywhere(&cluster, &written, report);
+    let let_go = cluster.await_programs(Instant::now() + REST);
     if let Some(directory) = &choices.records {
         cluster.keep_records(directory).map_err(|e| format!("{}: {e}", directory.display()))?;
     }
     judge_history(&cluster, choices.has_faults, report)?;
     left?;
     written?;
+    let_go?;
     report.violations.extend(unrest?);
     for host in &cluster.hosts {
         host.close().map_err(|e| format!("closing {}: {e}", host.name))?;
@@ -220,6 +229,7 @@ fn judge_history(cluster: &Cluster, has_faults: bool, report: &mut Report) -> Re
     report.failures =
         verdict.failures.iter().map(|((call, errno), n)| (format!("{call} {errno}"), *n)).collect();
     report.violations.extend(verdict.violations);
+    cluster.deployment.others.findings.judge(rules.limit_ms, has_faults, report);
     Ok(())
 }
 
@@ -231,7 +241,7 @@ fn forget_contents(record: &mut Record) {
 }
 
 /// What the check of the metadata finds.
-fn records_disagree(metadata: &std::sync::Arc<Metadata>) -> Result<Vec<String>, String> {
+fn records_disagree(metadata: &Arc<Metadata>) -> Result<Vec<String>, String> {
     let report = metadata.namespace()?.check(false, &mut |_| {}).map_err(|e| e.to_string())?;
     Ok(report.findings.iter().map(|finding| format!("check: {finding}")).collect())
 }

@@ -36,7 +36,7 @@ pub unsafe extern "C" fn getrandom(buffer: *mut u8, len: usize, _flags: u32) -> 
 }
 
 /// The finalizer of SplitMix64.
-const fn mix(state: u64) -> u64 {
+pub(crate) const fn mix(state: u64) -> u64 {
     let state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let state = (state ^ (state >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

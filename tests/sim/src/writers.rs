@@ -14,7 +14,7 @@ use crate::drawing::pick;
 
 /// Where the files lie.
 pub(crate) const DIRECTORY: &str = "w";
-const FILES: u64 = 4;
+pub(crate) const FILES: u64 = 4;
 /// Beside an inode, folded, in a few pieces, and large enough that readers share it.
 const SIZES: [usize; 8] = [100, 100, 3_000, 3_000, 20_000, 20_000, 150_000, 700_000];
 
