@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use deployment::{
     Deployment, MIB, ROOT_CALLER, close_all, close_writer, content_of, get, hint, home, metric,
-    overwrite, pattern, put_in, regular, wait_until, write_and_close,
+    no_kernel, overwrite, pattern, put_in, regular, wait_until, write_and_close,
 };
-use intarsia_node::{KernelBacking, NewName, Node, SetMode};
-use intarsia_types::{FileKind, InodeId};
+use intarsia_node::{AttrChange, KernelBacking, NewName, Node, SetMode, SetTime};
+use intarsia_types::{FileKind, InodeId, Timestamp};
 
 const KIB: usize = 1 << 10;
 
@@ -192,5 +192,35 @@ fn a_file_that_gets_its_hints_after_it_was_made_and_before_it_is_written_is_wher
     a.set_xattr(ino, b"user.intarsia.place", b"collocate:g@b", SetMode::Either).unwrap();
     overwrite(a, ino, 0, &pattern(200 * KIB, 5), true).unwrap();
     assert_eq!(home(b, "d/written"), "a");
+    close_all(&nodes);
+}
+
+#[test]
+fn times_that_are_set_while_a_file_is_written_through_its_home_stay_after_the_close() {
+    let deployment = Deployment::new();
+    let nodes = deployment.start_all(["a", "b"]);
+    let [a, b] = &nodes;
+    let dir = directory(a, "d", &[("place", "collocate:g@a")]);
+    let ino = put_in(b, dir, "f", &pattern(200 * KIB, 1));
+    assert_eq!(home(b, "d/f"), "a");
+    let at = Timestamp { secs: 1_000_000, nanos: 7 };
+    let (time, none) = (Some(SetTime::At(at)), AttrChange::default());
+    let seen = |node: &Node| node.lookup(dir, b"f").unwrap().0.mtime;
+    let open = || b.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
+    for change in
+        [AttrChange { mtime: time, ..none }, AttrChange { mtime: time, atime: time, ..none }]
+    {
+        open();
+        b.write(ino, 0, b"new", false, false).unwrap();
+        b.set_attributes(ROOT_CALLER, ino, &change).unwrap();
+        close_writer(b, ino);
+        assert_eq!((seen(a), seen(b)), (at, at));
+        wait_until("it has settled", || a.status().unwrap().unsettled == 0);
+        assert_eq!((seen(a), seen(b)), (at, at));
+        open();
+        b.set_attributes(ROOT_CALLER, ino, &change).unwrap();
+        write_and_close(b, ino, 0, b"newer");
+        assert!(seen(a) > at && seen(b) > at, "written to since");
+    }
     close_all(&nodes);
 }

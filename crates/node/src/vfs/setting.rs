@@ -8,7 +8,7 @@ use intarsia_types::{Attr, Error, FileKind, InodeId, Result, Timestamp};
 
 use crate::body::Bodies;
 use crate::clock::now;
-use crate::inode::live::LiveTable;
+use crate::inode::live::{LiveState, LiveTable};
 use crate::vfs::attributes::{AttrChange, Attributes, Validity};
 use crate::vfs::caller::{Caller, without_set_id};
 use crate::vfs::write::Writer;
@@ -62,11 +62,8 @@ impl Setter {
         if self.defer_times(ino, change) {
             return self.attributes.attributes(ino);
         }
-        if change.mtime.is_some()
-            && let Some(striped) = self.live.striped(ino)
-        {
-            // Else the publication would put the time of the last write over the one that is set.
-            self.bodies.stripes.publish(&striped, ino)?;
+        if change.mtime.is_some() {
+            self.publish_elsewhere(ino)?;
         }
         let now = now();
         let before = self.attributes.before_reading();
@@ -109,8 +106,8 @@ impl Setter {
         let now = now();
         self.live
             .with_existing(ino, |state| {
-                let defers =
-                    state.writers > 0 && state.mode == IoMode::Cached && state.striped().is_none();
+                let is_elsewhere = state.striped().is_some() || state.writes_remotely();
+                let defers = state.writers > 0 && state.mode == IoMode::Cached && !is_elsewhere;
                 if defers {
                     state.overlay.mtime = Some(mtime.resolve(now));
                     state.overlay.ctime = Some(ctime.unwrap_or(now));
@@ -119,6 +116,21 @@ impl Setter {
                 defers
             })
             .unwrap_or(false)
+    }
+
+    /// Publishes what was written here of a file whose bytes are at other hosts. Else its publication would put the time of
+    /// the last write over one that is set now.
+    fn publish_elsewhere(&self, ino: InodeId) -> Result<()> {
+        if let Some(striped) = self.live.striped(ino) {
+            return self.bodies.stripes.publish(&striped, ino);
+        }
+        let written = |state: &mut LiveState| {
+            state.remote().filter(|remote| remote.may_write()).map(Arc::clone)
+        };
+        match self.live.with_existing(ino, written).flatten() {
+            Some(remote) => remote.flush(),
+            None => Ok(()),
+        }
     }
 
     /// Puts an explicit modification time on the backing file of a live inode too, so that a later write
