@@ -9,8 +9,8 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use deployment::{
-    Deployment, MIB, ROOT_CALLER, close_all, close_writer, content_of, get, hint, home, metric,
-    no_kernel, overwrite, pattern, put_in, regular, wait_until, write_and_close,
+    Deployment, MIB, ROOT_CALLER, close_all, close_writer, content_of, crash, get, hint, home,
+    metric, no_kernel, overwrite, pattern, put_in, regular, wait_until, write_and_close,
 };
 use intarsia_node::{AttrChange, KernelBacking, NewName, Node, SetMode, SetTime};
 use intarsia_types::{FileKind, InodeId, Timestamp};
@@ -223,4 +223,24 @@ fn times_that_are_set_while_a_file_is_written_through_its_home_stay_after_the_cl
         assert!(seen(a) > at && seen(b) > at, "written to since");
     }
     close_all(&nodes);
+}
+
+#[test]
+fn a_file_that_moved_has_the_time_of_its_last_write_also_after_a_crash_of_its_new_home() {
+    let deployment = Deployment::new();
+    let [a, b] = deployment.start_all(["a", "b"]);
+    let ino = put_in(&a, InodeId::ROOT, "f", &pattern(200 * KIB, 1));
+    let at = Timestamp { secs: 1_000_000, nanos: 7 };
+    let change = AttrChange { mtime: Some(SetTime::At(at)), ..AttrChange::default() };
+    wait_until("it has settled", || a.status().unwrap().unsettled == 0);
+    a.set_attributes(ROOT_CALLER, ino, &change).unwrap();
+    b.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
+    assert_eq!(home(&a, "f"), "b");
+    crash(b);
+    let b = deployment.start("b");
+    wait_until("it has settled", || b.status().unwrap().unsettled == 0);
+    for node in [&a, &b] {
+        assert_eq!(node.lookup(InodeId::ROOT, b"f").unwrap().0.mtime, at);
+    }
+    close_all(&[a, b]);
 }

@@ -82,11 +82,15 @@ impl Moving {
             (Content::Kept, Source::Hosts(hosts)) => open_elsewhere(cluster, inode, hosts)
                 .and_then(|source| self.copy_whole(&Arc::new(source), inode, backing)),
         };
-        let forced = copied.and_then(|()| match content {
-            Content::Kept => self.tiers.force_out(&new.ro),
+        let ready = copied.and_then(|()| match content {
+            Content::Kept => {
+                // Who settles it after a crash takes the time of what it finds for that of the last write.
+                new.ro.set_mtime(inode.mtime)?;
+                self.tiers.force_out(&new.ro)
+            }
             Content::Dropped => Ok(()),
         });
-        let moved = forced.and_then(|()| self.record_move(inode, backing, content));
+        let moved = ready.and_then(|()| self.record_move(inode, backing, content));
         let (moved, dropped) = match moved {
             Ok(moved) => moved,
             Err(error) => {
