@@ -46,6 +46,9 @@ fn one_host_at_a_time_may_write_and_who_lost_the_right_is_fenced_off() {
         assert_eq!(marked("a"), [(ino, Owner::new("a", 1))]);
         assert_eq!(marked("b"), [], "each finds its own");
 
+        let (found, writer) = b.get_with_writer(ino).unwrap();
+        assert_eq!((found, writer), (b.get(ino).unwrap(), Some(Owner::new("a", 1))));
+
         // The holder is known to be dead; should it wake up, it has lost.
         let take = |owner| b.take_over_write(ino, &owner, |_| true).unwrap();
         assert_eq!(take(Owner::new("c", 1)), None, "not whose it was");
@@ -56,6 +59,7 @@ fn one_host_at_a_time_may_write_and_who_lost_the_right_is_fenced_off() {
 
         b.update_with(ino, &[Extra::HoldWritable, Extra::ClearWritable], |_| Ok(())).unwrap();
         assert_eq!(b.writer(ino).unwrap(), None);
+        assert_eq!(b.get_with_writer(ino).unwrap().1, None);
         assert!(matches!(a.acquire_write(ino).unwrap(), WriteLease::Held(_)));
         a.unlink(InodeId::ROOT, b"f", |_| false, NOW).unwrap();
         assert!(matches!(a.acquire_write(ino), Err(Error::NotFound)));

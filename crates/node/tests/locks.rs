@@ -10,9 +10,9 @@ use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use deployment::{Deployment, ROOT_CALLER, close_all, no_kernel, records, regular, wait_until};
-use intarsia_meta::{Owner, WriteLease};
+use intarsia_meta::{Extra, Owner, WriteLease};
 use intarsia_node::{LockClaim, LockKind, LockMode, LockOutcome, LockSpan, Node};
-use intarsia_types::{InodeId, NodeId, Result};
+use intarsia_types::{InodeId, Layout, NodeId, Result};
 use proptest::prelude::*;
 
 /// Longer than anything takes on a busy machine.
@@ -463,5 +463,77 @@ fn a_right_to_write_that_its_host_does_not_know_of_is_in_nobodys_way() {
     assert!(matches!(asker.acquire_write(ino).unwrap(), WriteLease::Held(_)));
     deployment::overwrite(&b, ino, 0, b"by b", true).unwrap();
     assert_eq!(deployment::get(&a, "f").unwrap(), b"by b");
+    close_all(&[&a, &b]);
+}
+
+/// The metadata as a host sees them that is no member, and may take files over.
+fn taker(deployment: &Deployment) -> intarsia_meta::Namespace {
+    records(deployment.engine()).with_owner(Owner::new("c", 1))
+}
+
+/// What the third host does with a file that it has taken over.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Taken {
+    Keeps,
+    Replaces,
+}
+
+/// The others have given host a up, which does not know it, nor does host b, which writes through it. What a has may be older
+/// than what others have written under their locks since.
+#[test]
+fn no_lock_is_granted_on_bytes_from_which_the_file_was_taken_away() {
+    let deployment = Deployment::new();
+    let [a, b] = deployment.start_all(["a", "b"]);
+    let other = taker(&deployment);
+    for taken in [Taken::Keeps, Taken::Replaces] {
+        let ino = create(&a, &format!("{taken:?}"));
+        a.write(ino, 0, b"by a", false, false).unwrap();
+        a.flush(ino).unwrap();
+        open(&b, ino);
+        b.write(ino, 0, b"by b", false, false).unwrap();
+        b.flush(ino).unwrap();
+        assert_eq!(try_lock(&b, ino, record(1, Exclusive, 0, 0)), Granted, "{taken:?}");
+        unlock(&b, ino, record(1, Exclusive, 0, 0));
+        let holder = other.writer(ino).unwrap().unwrap();
+        assert_eq!(holder.node, NodeId("a".into()));
+        other.take_over_write(ino, &holder, |_| false).unwrap().unwrap();
+        if taken == Taken::Replaces {
+            let extras = [Extra::HoldWritable, Extra::ClearWritable, Extra::DeleteBody];
+            let emptied = other.update_with(ino, &extras, |inode| {
+                (inode.layout, inode.size_bytes) = (Layout::Empty, 0);
+                Ok(())
+            });
+            emptied.unwrap();
+        }
+        for (node, owner) in [(&b, 2), (&a, 3)] {
+            let outcome = request(node, ino, record(owner, Exclusive, 0, 0), None);
+            let refused = outcome.recv_timeout(LIMIT).unwrap().unwrap_err();
+            assert_eq!(refused.errno(), 5, "{taken:?} {owner}: {refused}");
+            assert!(!node.has_locks(ino), "{taken:?} {owner}");
+        }
+        b.release(ino, true);
+        a.release(ino, true);
+    }
+    b.close().unwrap();
+    a.close().unwrap();
+}
+
+#[test]
+fn a_second_handle_that_is_closed_takes_no_locks_along() {
+    let deployment = Deployment::new();
+    let [a, b] = deployment.start_all(["a", "b"]);
+    let ino = create(&a, "f");
+    open(&b, ino);
+    assert_eq!(try_lock(&a, ino, record(1, Exclusive, 0, 0)), Granted);
+    assert_eq!(try_lock(&b, ino, record(2, Exclusive, 1, 1)), Granted);
+    // As of opens whose answers came when their callers had given up.
+    for node in [&a, &b] {
+        open(node, ino);
+        node.release(ino, true);
+        node.close_lock_handle(ino, handle(77));
+    }
+    assert_eq!(try_lock(&b, ino, record(2, Exclusive, 0, 0)), Denied);
+    assert_eq!(try_lock(&a, ino, record(1, Exclusive, 1, 1)), Denied);
+    assert!(a.has_locks(ino) && b.has_locks(ino));
     close_all(&[&a, &b]);
 }

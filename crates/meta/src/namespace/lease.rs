@@ -8,7 +8,7 @@ use intarsia_types::{BackingRef, Error, InodeId, Layout, Result};
 
 use super::transaction::Part;
 use super::{Namespace, Owner, Stored, Transaction};
-use crate::{Bytes, Condition, Inode, Key, keys};
+use crate::{Bytes, Condition, Inode, Key, Value, keys};
 
 /// Who may write to a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,19 +49,11 @@ impl Namespace {
 
     /// Asks for the right to write.
     pub fn acquire_write(&self, ino: InodeId) -> Result<WriteLease> {
-        let wanted = [keys::inode(ino), write_key(ino)];
         let mark = self.mark();
         self.retry(|| {
-            let mut found = self.engine.get_many(ino.partition(), &wanted)?.into_iter();
-            let value = found.next().flatten().ok_or(Error::NotFound)?;
-            let holder = found.next().flatten();
-            for (key, value) in wanted.iter().zip([Some(&value), holder.as_ref()]) {
-                let Some(value) = value else { continue };
-                if self.conclude_value(ino.partition(), key, value)? {
-                    return Ok(None);
-                }
-            }
-            let inode = Inode::decode(ino, &value)?;
+            let Some((Stored { inode, value }, holder)) = self.stored_with_mark(ino)? else {
+                return Ok(None);
+            };
             match holder {
                 Some(holder) if holder == mark => Ok(Some(held(inode))),
                 Some(holder) => Ok(Some(WriteLease::HeldBy(Owner::decode(&holder)))),
@@ -140,6 +132,30 @@ impl Namespace {
     pub fn writer(&self, ino: InodeId) -> Result<Option<Owner>> {
         let mark = self.engine.get(ino.partition(), &write_key(ino))?;
         Ok(mark.map(|mark| Owner::decode(&mark)))
+    }
+
+    /// The inode with this number and who may write to it, if anybody, in one question to the metadata. Whoever is named
+    /// had the right already when the record was read.
+    pub fn get_with_writer(&self, ino: InodeId) -> Result<(Inode, Option<Owner>)> {
+        self.retry(|| {
+            let found = self.stored_with_mark(ino)?;
+            Ok(found.map(|(stored, mark)| (stored.inode, mark.map(|mark| Owner::decode(&mark)))))
+        })
+    }
+
+    /// A record and the mark beside it; `None` if a transaction had one of them, which is at its end by now.
+    fn stored_with_mark(&self, ino: InodeId) -> Result<Option<(Stored, Option<Value>)>> {
+        let wanted = [keys::inode(ino), write_key(ino)];
+        let mut found = self.engine.get_many(ino.partition(), &wanted)?.into_iter();
+        let value = found.next().flatten().ok_or(Error::NotFound)?;
+        let mark = found.next().flatten();
+        for (key, value) in wanted.iter().zip([Some(&value), mark.as_ref()]) {
+            let Some(value) = value else { continue };
+            if self.conclude_value(ino.partition(), key, value)? {
+                return Ok(None);
+            }
+        }
+        Ok(Some((Stored { inode: Inode::decode(ino, &value)?, value }, mark)))
     }
 
     /// Adds to `transaction` that the right to write is still held.

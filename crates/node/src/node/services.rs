@@ -169,7 +169,9 @@ impl Services<'_> {
     pub(super) fn lockable(&self, syncer: &Arc<Syncer>) -> Lockable {
         Lockable {
             namespace: Arc::clone(&self.parts.namespace),
+            cluster: self.parts.cluster.clone(),
             live: Arc::clone(&self.parts.live),
+            rights: Arc::clone(&self.inode.rights),
             publisher: Arc::clone(&self.inode.publisher),
             following: Arc::clone(&self.inode.following),
             leases: Arc::clone(&self.inode.leases),
