@@ -22,6 +22,7 @@ mod table;
 mod wal_index;
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -130,6 +131,8 @@ pub(crate) struct Locks {
     wal_indexes: WalIndexes,
     /// The life of this host whose locks these are.
     life: Mutex<u64>,
+    /// How many questions lock masters were asked.
+    asked: AtomicU64,
     jobs: Sender<Job>,
     queue: Receiver<Job>,
 }
@@ -147,6 +150,7 @@ impl Locks {
             waiters: Mutex::ranked(LOCK_WAITERS, Waiters::default()),
             wal_indexes: WalIndexes::default(),
             life: Mutex::new(life),
+            asked: AtomicU64::new(0),
             jobs,
             queue,
         })

@@ -294,6 +294,16 @@ pub enum Request {
         /// The inode.
         ino: InodeId,
     },
+    /// 31: as `Lock`, for the lock master of a file, who refuses it once it has answered a later one of the same life of the
+    /// asker about the file. Answer: `Lock`, or `Failed` with `Busy`.
+    LockInTurn {
+        /// The file.
+        place: LockPlace,
+        /// Larger than those of all questions that the asker has asked before about the file.
+        number: u64,
+        /// The question; not `Report` nor `Wake`.
+        question: LockQuestion,
+    },
 }
 
 impl Request {
@@ -320,7 +330,7 @@ impl Request {
             Self::Locate { .. } => "locate",
             Self::Flush { .. } => "flush",
             Self::OpenRead { .. } => "open to read",
-            Self::Lock { .. } => "lock",
+            Self::Lock { .. } | Self::LockInTurn { .. } => "lock",
             Self::PushWhole { .. } => "push whole",
             Self::Replicate { .. } => "replicate",
             Self::Fetch { .. } => "fetch",

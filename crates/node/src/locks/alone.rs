@@ -5,6 +5,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use intarsia_wire::{LockPlace, LockQuestion};
+
 use super::*;
 use crate::membership::cluster::lone::lone;
 
@@ -82,4 +84,45 @@ fn without_its_files_a_lock_is_not_given() {
     let outcome = told(|done| locks.lock(FILE, 1, claim(1, LockMode::Shared), None, done));
     assert!(matches!(outcome, Err(Error::Busy(_))), "{outcome:?}");
     assert!(!locks.has_locks(FILE));
+}
+
+/// A master that did not run for a while finds several questions of one host, and answers them in another order. The host has
+/// given up those before the last.
+#[test]
+fn what_a_later_question_has_overtaken_is_not_done_any_more() {
+    let (cluster, namespace) = lone();
+    let namespace = Arc::new(namespace);
+    let (locks, files) = (Locks::new(cluster, Arc::clone(&namespace)), Arc::new(Noted::default()));
+    let weak: Weak<Noted> = Arc::downgrade(&files);
+    locks.start(weak).unwrap();
+    let try_lock = |owner| {
+        let claim = claim(owner, LockMode::Exclusive);
+        told(|done| locks.lock(FILE, owner, claim, None, done)).unwrap()
+    };
+    let unlock = |owner| {
+        told(|done| locks.unlock(FILE, LockKind::Record, owner, LockSpan::ALL, done)).unwrap();
+    };
+    // So that this host is the lock master.
+    assert_eq!(try_lock(1), LockOutcome::Granted);
+    unlock(1);
+    let epoch = namespace.lock_master(FILE).unwrap().unwrap().epoch;
+    let (asker, place) = (NodeId("b".into()), LockPlace { ino: FILE, epoch, life: 7 });
+    let ask = |number, question| locks.answer_lock(&asker, place, Some(number), question);
+    let take = || LockQuestion::Take { claim: claim(3, LockMode::Exclusive), ticket: Some(30) };
+    let nothing = LockQuestion::Assert { claims: Vec::new(), tickets: Vec::new() };
+    assert_eq!(ask(2, LockQuestion::Cancel { ticket: 30 }).unwrap(), LockAnswer::Done);
+    assert_eq!(ask(3, nothing).unwrap(), LockAnswer::Done);
+    let late = ask(1, take());
+    assert!(matches!(late, Err(Error::Busy(_))), "{late:?}");
+    assert_eq!(try_lock(1), LockOutcome::Granted, "nobody has it");
+    unlock(1);
+    // Nor does what gave an earlier lock up give up a later one.
+    assert_eq!(ask(5, take()).unwrap(), LockAnswer::Granted);
+    let release = LockQuestion::Release { kind: LockKind::Record, owner: 3, span: LockSpan::ALL };
+    assert!(ask(4, release).is_err());
+    assert_eq!(try_lock(1), LockOutcome::Denied);
+    // The host begins anew.
+    let again = LockPlace { life: 8, ..place };
+    let answer = locks.answer_lock(&asker, again, Some(1), LockQuestion::Cancel { ticket: 1 });
+    assert_eq!(answer.unwrap(), LockAnswer::Done);
 }

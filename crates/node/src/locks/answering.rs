@@ -13,14 +13,16 @@ use super::{ATTEMPT, Locks};
 
 /// Being asked.
 impl Locks {
-    /// Answers a question about locks from `node`, this host's own included.
+    /// Answers a question about locks from `node`, this host's own included. Those that have a `number` are answered in the
+    /// order of these, or not at all.
     ///
     /// # Errors
-    /// What makes no sense, and any question while this host may have been given up by the others.
+    /// What makes no sense or comes too late, and any question while this host may have been given up by the others.
     pub(crate) fn answer_lock(
         &self,
         node: &NodeId,
         about: LockPlace,
+        number: Option<u64>,
         question: LockQuestion,
     ) -> Result<LockAnswer> {
         let host = Host { node: node.clone(), life: about.life };
@@ -39,6 +41,9 @@ impl Locks {
                     let Some(master) = master else {
                         return Ok(LockAnswer::NotMaster { life: self.cluster.life().life });
                     };
+                    if let Some(number) = number {
+                        master.admit(&host, number)?;
+                    }
                     let (answer, wakes) = master.answer(&host, &question)?;
                     (answer, wakes, master.is_idle())
                 };

@@ -1,5 +1,7 @@
 //! Questions to the lock master of a file, and who takes its place when it is gone.
 
+use std::sync::atomic::Ordering;
+
 use intarsia_meta::LockMaster;
 use intarsia_sync::Instant;
 use intarsia_types::{Error, NodeId, Result};
@@ -66,10 +68,13 @@ impl Locks {
     fn pose(&self, turn: &Turn<'_>, place: &Place, question: &LockQuestion) -> Result<LockAnswer> {
         let me = self.cluster.life();
         let about = LockPlace { ino: turn.ino, epoch: place.epoch, life: me.life };
+        // With the turn held, so that a later question about the file has a larger one.
+        let number = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
+        let question = question.clone();
         let answer = if place.master == me {
-            self.answer_lock(&me.node, about, question.clone())
+            self.answer_lock(&me.node, about, Some(number), question)
         } else {
-            let request = Request::Lock { place: about, question: question.clone() };
+            let request = Request::LockInTurn { place: about, number, question };
             match self.cluster.call_within(&place.master.node, &request, ANSWER_PATIENCE) {
                 Ok(Response::Lock(answer)) => Ok(answer),
                 Ok(other) => Err(unexpected(&place.master.node, &other)),

@@ -1,5 +1,7 @@
 //! What the lock master of a file decides: who has which lock, who waits, in which order. No I/O, no clock.
 
+use std::collections::HashMap;
+
 use intarsia_types::{Error, NodeId, Result};
 use intarsia_wire::{LockAnswer, LockClaim, LockKind, LockQuestion, LockSpan};
 
@@ -46,6 +48,8 @@ pub(crate) struct Master {
     records: LockTable<Owner>,
     wholes: LockTable<Owner>,
     queue: Vec<Waiting>,
+    /// The number of the last question of each host that was answered.
+    answered: HashMap<Host, u64>,
 }
 
 impl Master {
@@ -56,6 +60,7 @@ impl Master {
             records: LockTable::default(),
             wholes: LockTable::default(),
             queue: Vec::new(),
+            answered: HashMap::new(),
         }
     }
 
@@ -67,6 +72,20 @@ impl Master {
     /// Whether nobody has or wants anything.
     pub(crate) fn is_idle(&self) -> bool {
         self.records.is_empty() && self.wholes.is_empty() && self.queue.is_empty()
+    }
+
+    /// Refuses a question of `host` that a later one has overtaken on its way. The host has given it up since, and has told
+    /// in the later one what it has: a lock that were taken now, or given up, would be so for this master alone.
+    ///
+    /// # Errors
+    /// [`Error::Busy`], for nobody who waits.
+    pub(crate) fn admit(&mut self, host: &Host, number: u64) -> Result<()> {
+        let last = self.answered.entry(host.clone()).or_default();
+        if number <= *last {
+            return Err(Error::Busy("a later question about the locks was answered before".into()));
+        }
+        *last = number;
+        Ok(())
     }
 
     /// Answers `host`, and says who is to be woken.
@@ -118,6 +137,7 @@ impl Master {
             table.retain_owners(|owner| stays(&owner.host));
         }
         self.queue.retain(|w| stays(&w.lock.owner.host));
+        self.answered.retain(|host, _| stays(host));
         self.grant_waiting()
     }
 

@@ -119,6 +119,14 @@ pub(crate) fn requests() -> Vec<(&'static str, Request)> {
         ),
         ("follow-tier", Request::FollowTier { ino }),
         ("hand-over", Request::HandOver { ino, epoch: 3, len_bytes: 1 << 17 }),
+        (
+            "lock-in-turn",
+            Request::LockInTurn {
+                place: LockPlace { ino, epoch: 3, life: 8 },
+                number: 300,
+                question: LockQuestion::Take { claim: claim(), ticket: None },
+            },
+        ),
     ];
     all.extend(lock_questions().into_iter().map(|(name, question)| {
         (name, Request::Lock { place: LockPlace { ino, epoch: 3, life: 8 }, question })
