@@ -261,3 +261,34 @@ fn a_file_that_is_published_after_its_right_was_claimed_for_the_next_life_is_thi
 fn a_file_that_is_published_before_its_right_is_claimed_for_the_next_life_is_this_hosts() {
     claim_while_one_is_published(1);
 }
+
+/// Whoever is at work on a file may wait for another host for long; `statfs` and `status` do not.
+#[test]
+fn an_answer_about_space_waits_for_no_file_that_somebody_is_at_work_on() {
+    let host = Alone::new(true);
+    let (busy, free) = (host.create(b"busy"), host.create(b"free"));
+    for ino in [busy, free] {
+        host.write(ino, &[7; 64 << 10]);
+        host.of.live.with(ino, |state| {
+            state.writers = 1;
+            state.handles = 1;
+            state.accounted_512 = 0;
+        });
+    }
+    let accounted = |ino| host.of.live.with(ino, |state| state.accounted_512);
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let answered = host.of.live.with(busy, |_| {
+            scope.spawn(|| {
+                host.inode.reclaimer.account_writers();
+                sender.send(()).unwrap();
+            });
+            receiver.recv_timeout(Duration::from_secs(30))
+        });
+        answered.unwrap();
+    });
+    assert_eq!(accounted(busy), 0, "asked the next time");
+    assert!(accounted(free) > 0);
+    host.inode.reclaimer.account_writers();
+    assert!(accounted(busy) > 0);
+}

@@ -240,6 +240,10 @@ impl Live {
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, LiveState>> {
         self.state.try_lock()
     }
+
+    pub(crate) fn try_lock_until(&self, deadline: Instant) -> Option<MutexGuard<'_, LiveState>> {
+        self.state.try_lock_until(deadline)
+    }
 }
 
 /// The table of live inodes.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use intarsia_meta::{FreeFile, Namespace};
 use intarsia_store::Tier;
+use intarsia_sync::Instant;
 use intarsia_types::{BackingRef, Error, InodeId, Result, TierId};
 
 use crate::background::queue::Queue;
@@ -22,6 +23,8 @@ use crate::space::tiers::Tiers;
 
 /// A change over several partitions that is not finished after so long has no host any more.
 const ABANDONED: Duration = Duration::from_secs(60);
+/// How long an answer about space waits in all for files that somebody is at work on.
+const ASKING: Duration = Duration::from_millis(20);
 
 /// Collects backing files without an owner, and keeps count of the space in use.
 pub(crate) struct Reclaimer {
@@ -199,15 +202,17 @@ impl Reclaimer {
         Ok(())
     }
 
-    /// Passthrough writers grow files without telling, so they are asked before an answer about space.
+    /// Passthrough writers grow files without telling, so they are asked before an answer about space. A file that somebody
+    /// is at work on counts as it did when it was asked last: who has it may be waiting for another host.
     pub(crate) fn account_writers(&self) {
+        let deadline = Instant::now() + ASKING;
         for live in self.live.entries() {
-            let outcome = self.live.with_existing(live.ino, |state| match state.writers {
-                0 => Ok(()),
-                _ => state.account(&self.tiers),
-            });
-            if let Some(Err(e)) = outcome {
-                tracing::debug!(ino = %live.ino, error = %e, "space not brought up to date");
+            let Some(mut state) = live.try_lock_until(deadline) else { continue };
+            if state.entry.is_gone() || state.writers == 0 {
+                continue;
+            }
+            if let Err(error) = state.account(&self.tiers) {
+                tracing::debug!(ino = %live.ino, %error, "space not brought up to date");
             }
         }
     }
