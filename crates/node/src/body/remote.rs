@@ -392,6 +392,11 @@ impl RemoteFile {
         if !self.is_dirty.swap(false, Ordering::Relaxed) {
             return Ok(());
         }
+        // Whoever publishes it next does not take for published what was not.
+        self.flush_at_home().inspect_err(|_| self.is_dirty.store(true, Ordering::Relaxed))
+    }
+
+    fn flush_at_home(&self) -> Result<()> {
         let Way { home, handle } = self.way();
         loop {
             match self.cluster.call_slow(&home, &Request::Flush { handle }, None)?.response {

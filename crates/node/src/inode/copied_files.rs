@@ -112,6 +112,7 @@ impl LiveFiles for CopiedFiles {
             let sums = publication.strict_sums.as_slice();
             let sums = if is_unchanged { sums } else { &[] };
             let is_unnamed = state.unnamed().is_some();
+            let is_time_due = state.overlay.mtime.is_some();
             let mut dropped = Vec::new();
             let changed = self.namespace.change(ino, |inode, extras| {
                 extras.push(Extra::HoldWritable);
@@ -125,8 +126,10 @@ impl LiveFiles for CopiedFiles {
                 inode.blocks_512 = blocks_512;
                 // Sums that the record has are of an earlier content.
                 inode.checksummed = false;
-                inode.mtime = publication.mtime.unwrap_or(inode.mtime);
-                inode.ctime = publication.ctime.unwrap_or(inode.ctime);
+                // Unless a program has set another one while the copies were made.
+                let mtime = publication.mtime.filter(|_| is_time_due);
+                inode.mtime = mtime.unwrap_or(inode.mtime);
+                inode.ctime = inode.ctime.max(publication.ctime.unwrap_or(inode.ctime));
                 Ok(())
             });
             let inode = state.note_change(changed)?;

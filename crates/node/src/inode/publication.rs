@@ -163,7 +163,8 @@ impl Publisher {
                 _ => {}
             }
             inode.mtime = overlay.mtime.unwrap_or(inode.mtime);
-            inode.ctime = overlay.ctime.unwrap_or(inode.ctime);
+            // Its attributes may have been changed since it was written.
+            inode.ctime = overlay.ctime.map_or(inode.ctime, |ctime| inode.ctime.max(ctime));
             if let Some(layout) = &layout {
                 inode.layout = layout.clone();
             }

@@ -294,7 +294,7 @@ fn overlay(of: &Attributes, state: &mut LiveState, inode: &Inode, attr: &mut Att
         of.following.load(state, inode)?;
     }
     attr.mtime = state.overlay.mtime.unwrap_or(attr.mtime);
-    attr.ctime = state.overlay.ctime.unwrap_or(attr.ctime);
+    attr.ctime = state.overlay.ctime.map_or(attr.ctime, |ctime| attr.ctime.max(ctime));
     let Some(stat) = state.body_stat()? else { return Ok(()) };
     attr.size_bytes = stat.size_bytes;
     attr.blocks_512 = stat.blocks_512.unwrap_or(attr.blocks_512);
