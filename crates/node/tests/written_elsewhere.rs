@@ -40,6 +40,10 @@ fn set(node: &Node, ino: InodeId, change: AttrChange) -> Attr {
     node.set_attributes(ROOT_CALLER, ino, &change).unwrap().0
 }
 
+fn cut(node: &Node, ino: InodeId, len: usize) -> Attr {
+    set(node, ino, AttrChange { size_bytes: Some(len as u64), ..AttrChange::default() })
+}
+
 fn told(node: &Node, ino: InodeId) -> Attr {
     node.attributes(ino).unwrap().0
 }
@@ -92,6 +96,39 @@ fn what_is_written_after_a_time_was_set_has_its_own() {
     settle(&a);
     assert!(told(&b, ino).mtime > LONG_AGO);
     close_all(&[&a, &b]);
+}
+
+#[test]
+fn a_file_that_another_host_removed_is_told_of_and_cut_as_long_as_it_is_open() {
+    let deployment = Deployment::new();
+    let [a, b, c] = deployment.start_all(["a", "b", "c"]);
+    for len in LENGTHS {
+        let name = format!("f{len}");
+        let ino = create(&a, &name, len);
+        open(&b, ino);
+        c.unlink(InodeId::ROOT, name.as_bytes()).unwrap();
+        let sizes = || [&a, &b].map(|node| (told(node, ino).nlink, told(node, ino).size_bytes));
+        let both = |len: usize| [(0, len as u64); 2];
+        assert_eq!(sizes(), both(len));
+        a.write(ino, len as u64, &pattern(len, 3), false, false).unwrap();
+        assert_eq!(sizes()[0], both(2 * len)[0], "{len}: at its home");
+        b.write(ino, 2 * len as u64, &pattern(len, 4), false, false).unwrap();
+        assert_eq!(sizes(), both(3 * len), "{len}: written");
+        assert_eq!(cut(&b, ino, len + 1).size_bytes, len as u64 + 1);
+        assert_eq!(sizes(), both(len + 1), "{len}: cut");
+        assert_eq!(cut(&a, ino, 3).size_bytes, 3);
+        let mut buffer = vec![0; 3 * len];
+        for node in [&a, &b] {
+            assert_eq!(node.read(ino, 0, &mut buffer).unwrap(), 3, "{len}: cut at its home");
+            assert_eq!(buffer[..3], pattern(len, 1)[..3]);
+        }
+        close(&b, ino);
+        close(&a, ino);
+        wait_until("nobody has it", || a.attributes(ino).is_err() && b.attributes(ino).is_err());
+    }
+    settle(&a);
+    assert_eq!([&a, &b].map(|node| node.status().unwrap().live_inodes), [0; 2]);
+    close_all(&[&a, &b, &c]);
 }
 
 #[test]

@@ -68,6 +68,11 @@ impl LiveState {
         self.striped().is_some_and(|striped| striped.may_write())
     }
 
+    /// Whether who has it open here may write to it, here or at its home.
+    pub(crate) fn may_be_written(&self) -> bool {
+        self.holds_lease() || self.writes_remotely()
+    }
+
     /// Lets go of the body, and returns the backing file here if it had one.
     pub(crate) fn take_local(&mut self) -> Option<LocalBody> {
         self.body.take().and_then(Body::into_local)

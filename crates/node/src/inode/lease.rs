@@ -404,6 +404,7 @@ impl Leases {
         state.overlay.size_bytes = remote.size_bytes();
         state.body = Some(Body::remote(remote));
         state.sums.unload();
+        state.record = Some(inode.clone());
         Ok(Attempt::Done(inode))
     }
 

@@ -178,12 +178,21 @@ impl Attributes {
 
     /// The last attributes of an inode without a record, for whoever still holds it.
     pub(crate) fn departed_attributes(&self, ino: InodeId) -> Option<(Attr, Validity)> {
-        let attr = self.removal.departed.get(ino).or_else(|| {
-            // Another host removed it while it is open here.
-            let last = self.live.with_existing(ino, |state| state.record.clone()).flatten()?;
-            Some(Attr { nlink: 0, ..last.attr() })
-        })?;
-        Some((attr, Validity::Long))
+        if let Some(attr) = self.removal.departed.get(ino) {
+            return Some((attr, Validity::Long));
+        }
+        let open = self.live.with_existing(ino, |state| self.removed_elsewhere(state)).flatten()?;
+        Some((open, self.unless_shared(Validity::Long)))
+    }
+
+    /// The attributes of a file that another host removed while it is open here, with what was written here since.
+    fn removed_elsewhere(&self, state: &mut LiveState) -> Option<Attr> {
+        let last = state.record.clone()?;
+        let mut attr = Attr { nlink: 0, ..last.attr() };
+        if let Err(error) = overlay(self, state, &last, &mut attr) {
+            tracing::debug!(ino = %last.ino, %error, "a removed file is told of as it was recorded");
+        }
+        Some(attr)
     }
 
     /// The record's attributes with what a live entry knows better. `before` is of before the record was

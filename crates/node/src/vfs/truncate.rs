@@ -22,6 +22,11 @@ impl Writer {
                 Err(Error::NotSupported(_)) => {
                     return Err(Error::Invalid("only regular files have a length to set".into()));
                 }
+                Err(Error::NotFound) if state.is_open() && state.may_be_written() => {
+                    // Removed by another host: whoever has it open cuts what there is. Or it never came to be.
+                    self.namespace.keep_promise(ino)?;
+                    state.names.lose();
+                }
                 Err(error) => return Err(error),
                 Ok(Attempt::Again(retry)) => return Ok(Attempt::Again(retry)),
                 Ok(Attempt::Done(inode)) => {
@@ -54,11 +59,7 @@ impl Writer {
         if let Some(remote) = state.remote() {
             remote.set_len(size_bytes)?;
             state.overlay.size_bytes = size_bytes;
-            return if caller.keeps_set_id() {
-                Ok(())
-            } else {
-                self.attributes.clear_set_id_for(caller, ino)
-            };
+            return self.clear_set_id_when_cut(ino, state, caller);
         }
         if size_bytes == 0 && state.is_lower() {
             // What is dropped need not be copied first.
@@ -85,12 +86,23 @@ impl Writer {
         state.overlay.ctime = Some(now);
         let is_published_later = state.handles > 0 && state.has_published_elsewhere();
         if (state.mode == IoMode::Passthrough || state.handles == 0) && !is_published_later {
-            self.publisher.persist(ino, state)?;
+            match self.publisher.persist(ino, state) {
+                Err(Error::NotFound) if state.names.is_orphan() => state.overlay.is_dirty = false,
+                persisted => persisted?,
+            }
         }
         state.mark_seen();
-        if !caller.keeps_set_id() {
-            self.attributes.clear_set_id_for(caller, ino)?;
+        self.clear_set_id_when_cut(ino, state, caller)
+    }
+
+    fn clear_set_id_when_cut(&self, ino: InodeId, state: &LiveState, caller: Caller) -> Result<()> {
+        if caller.keeps_set_id() {
+            return Ok(());
         }
-        Ok(())
+        match self.attributes.clear_set_id_for(caller, ino) {
+            // Another host has removed it.
+            Err(Error::NotFound) if state.names.is_orphan() => Ok(()),
+            cleared => cleared,
+        }
     }
 }
