@@ -610,3 +610,23 @@ fn what_a_close_could_not_record_is_recorded_once() {
     }
     assert_eq!(copies(), 2);
 }
+
+/// A kernel has nobody wait for a release, and the entry of the file is held meanwhile: what the metadata do not answer soon is
+/// left to the background.
+#[test]
+fn the_end_of_a_removed_file_asks_the_metadata_briefly() {
+    let deployment = Deployment::new();
+    let (a, b, faults) = hosts(&deployment);
+    let (attr, _) =
+        b.create_file(ROOT_CALLER, InodeId::ROOT, b"f", &regular(), true, &no_kernel).unwrap();
+    b.write(attr.ino, 0, &pattern(MIB, 1), false, false).unwrap();
+    b.flush(attr.ino).unwrap();
+    b.unlink(InodeId::ROOT, b"f").unwrap();
+    faults.is_silent.store(true, Ordering::Release);
+    b.release(attr.ino, true);
+    faults.is_silent.store(false, Ordering::Release);
+    assert!(faults.is_bounded.load(Ordering::Acquire));
+    wait_until("it is gone", || b.status().unwrap().tiers[0].space.used_bytes == 0);
+    a.close().unwrap();
+    b.close().unwrap();
+}

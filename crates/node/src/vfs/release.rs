@@ -5,8 +5,10 @@
 //! before it has counted its readers? Then the file stays for longer, and goes with one that comes later, or not at all.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use intarsia_meta::{Inode, Namespace};
+use intarsia_meta::{Inode, Namespace, allowance};
+use intarsia_sync::Instant;
 use intarsia_types::{CacheHint, Error, InodeId, Result};
 
 use crate::background::queue::Queue;
@@ -27,6 +29,9 @@ use crate::space::tiers::Tiers;
 
 /// Names of a directory that are looked through at a time.
 const LISTED: usize = 1024;
+/// How long a release asks the metadata, where what it could not do is done later: nobody waits for a release, and others may
+/// wait for what it holds meanwhile.
+const BRIEFLY: Duration = Duration::from_secs(1);
 
 /// Ends what programs and other hosts have open.
 pub(crate) struct Releaser {
@@ -119,6 +124,7 @@ impl Releaser {
             None
         });
         if let Some(Some(forgotten)) = departed {
+            let _limit = allowance::limit(Instant::now() + BRIEFLY);
             self.removal.reap(ino, forgotten);
         }
     }
@@ -132,7 +138,7 @@ impl Releaser {
             state.publishing.withhold();
         }
         if !state.publishing.is_withheld()
-            && let Err(e) = self.publisher.persist(ino, state)
+            && let Err(e) = self.record_last_changes(ino, state)
         {
             tracing::error!(%ino, error = %e, "the last changes of a closed file could not be recorded");
         }
@@ -158,6 +164,13 @@ impl Releaser {
                 self.remote_cache.forget(ino);
             }
         }
+    }
+
+    /// Records what a close could not; only briefly where the file settles later, which does the same.
+    fn record_last_changes(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
+        let settles = state.mark.is_unsettled() || state.holds_lease();
+        let _limit = settles.then(|| allowance::limit(Instant::now() + BRIEFLY));
+        self.publisher.persist(ino, state)
     }
 
     /// Counts a reader that has closed a file with `lifetime=reads:N`, and has `unlink` remove the file if it was
