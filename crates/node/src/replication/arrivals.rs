@@ -107,13 +107,29 @@ impl Arrivals {
     }
 }
 
-/// Complete copies that stand in the ledger until their sender claims them.
+/// A complete copy that stands in the ledger until its sender claims it.
+struct Offer {
+    since: Instant,
+    /// From then on it stood there; none while that is being recorded.
+    recorded: Option<Instant>,
+}
+
+/// Complete copies, as the ledger names them.
 #[derive(Default)]
-struct Offers(Mutex<HashMap<BackingRef, Instant>>);
+struct Offers(Mutex<HashMap<BackingRef, Offer>>);
 
 impl Offers {
+    /// The ledger is about to name the file.
     fn add(&self, backing: BackingRef) {
-        self.0.lock().insert(backing, Instant::now());
+        let offer = Offer { since: Instant::now(), recorded: None };
+        self.0.lock().insert(backing, offer);
+    }
+
+    /// The ledger names the file.
+    fn note_recorded(&self, backing: BackingRef) {
+        if let Some(offer) = self.0.lock().get_mut(&backing) {
+            offer.recorded = Some(Instant::now());
+        }
     }
 
     /// The sender wants the file collected.
@@ -121,13 +137,15 @@ impl Offers {
         self.0.lock().remove(&backing);
     }
 
-    /// Those of `listed`, all free files of a tier, that are not to be collected yet; forgets about files that
-    /// are free no more.
-    fn pending(&self, tier: TierId, listed: &[FreeFile]) -> Vec<BackingRef> {
+    /// Those of `listed`, all free files of a tier as the ledger was read from `asked` on, that are not to be collected yet;
+    /// forgets about files that are free no more. One that came into the ledger after that need not be in the list.
+    fn pending(&self, tier: TierId, listed: &[FreeFile], asked: Instant) -> Vec<BackingRef> {
         let mut offers = self.0.lock();
-        offers.retain(|backing, since| {
-            let is_free = || listed.iter().any(|free| free.file == backing.file);
-            backing.tier != tier || (since.elapsed() < CLAIMED_WITHIN && is_free())
+        offers.retain(|backing, offer| {
+            let was_free = || listed.iter().any(|free| free.file == backing.file);
+            let is_newer = offer.recorded.is_none_or(|recorded| recorded >= asked);
+            let waits = offer.since.elapsed() < CLAIMED_WITHIN && (is_newer || was_free());
+            backing.tier != tier || waits
         });
         offers.keys().filter(|backing| backing.tier == tier).copied().collect()
     }
@@ -239,8 +257,9 @@ impl Receiver {
         let blocks_512 = arrival.file.stat()?.blocks_512;
         self.offers.add(arrival.backing);
         let offered = soon(|| self.namespace.offer_file(arrival.ino, arrival.backing));
-        if offered.is_err() {
-            self.offers.withdraw(arrival.backing);
+        match offered {
+            Ok(()) => self.offers.note_recorded(arrival.backing),
+            Err(_) => self.offers.withdraw(arrival.backing),
         }
         offered.map(|()| blocks_512)
     }
@@ -269,8 +288,9 @@ impl Receiver {
         tier: &Tier,
         spare: impl FnOnce(&mut Vec<FreeFile>),
     ) -> Result<Vec<FreeFile>> {
+        let asked = Instant::now();
         let listed = self.namespace.free_files(tier.id())?;
-        let pending = self.offers.pending(tier.id(), &listed);
+        let pending = self.offers.pending(tier.id(), &listed, asked);
         let is_pending = |free: &FreeFile| pending.iter().any(|offer| offer.file == free.file);
         let mut garbage: Vec<_> = listed.into_iter().filter(|free| !is_pending(free)).collect();
         spare(&mut garbage);
@@ -360,6 +380,12 @@ mod tests {
         assert_eq!(host.namespace.free_files(tier.id()).unwrap(), [free]);
         let collect = || host.receiver.take_garbage(tier, |_| {}).unwrap();
         assert!(collect().is_empty(), "its sender may claim it");
+        let before = Instant::now();
+        let later = send(sum.value()).unwrap();
+        let pending = host.receiver.offers.pending(tier.id(), &[free], before);
+        assert!(pending.contains(&later), "the ledger was read before it came");
+        assert!(collect().is_empty(), "nor is it collected the next time");
+        host.receiver.refuse(InodeId(7), later).unwrap();
         host.receiver.let_go(backing);
         assert_eq!(collect(), [free], "nobody waits for it");
     }
