@@ -4,7 +4,6 @@
 
 mod common;
 
-
 use common::{Answer, Place, write_program};
 
 /// Stands in for Python: it has every module, and says how it was started.

@@ -425,7 +425,7 @@ fn connections_are_taken_while_somebody_listens() {
     let address = server.address();
     let peers = Peers::new(runtime, identity("n1", &key), config).unwrap();
     assert!(peers.takes_connection(&node("n2"), address, SOON));
-    server.stop();
+    assert!(server.stop());
     wait_for("nobody to listen", || !peers.takes_connection(&node("n2"), address, SOON));
 }
 

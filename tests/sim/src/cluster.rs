@@ -3,7 +3,6 @@
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use intarsia_history::client::{self, Plan, Workload};
@@ -51,8 +50,6 @@ pub(crate) struct Cluster {
     clients: Mutex<Vec<Client>>,
     /// Programs of which nothing is recorded.
     helpers: Mutex<Vec<Helper>>,
-    /// Something takes away what a host has, or waits for copies to do so.
-    is_taking: AtomicBool,
 }
 
 struct Client {
@@ -82,15 +79,6 @@ impl Write for Sink {
     }
 }
 
-/// No other fault takes away what a host has.
-pub(crate) struct Taking(Arc<Cluster>);
-
-impl Drop for Taking {
-    fn drop(&mut self) {
-        self.0.is_taking.store(false, Ordering::SeqCst);
-    }
-}
-
 impl Cluster {
     /// So many hosts that all serve, with the directories made and clients at work.
     pub(crate) fn start_all(
@@ -112,7 +100,6 @@ impl Cluster {
             load,
             clients: Mutex::default(),
             helpers: Mutex::default(),
-            is_taking: AtomicBool::new(false),
         });
         if let Some(first) = cluster.hosts.first() {
             let (hints, uses) = (cluster.deployment.hints(), cluster.deployment.uses.directories());
@@ -251,11 +238,6 @@ impl Cluster {
                 Err(error) => return Err(format!("{} cannot {name}: {error}", host.name)),
             }
         }
-    }
-
-    /// The right to take away what a host has, unless another fault has it.
-    pub(crate) fn take_away(self: &Arc<Self>) -> Option<Taking> {
-        (!self.is_taking.swap(true, Ordering::SeqCst)).then(|| Taking(Arc::clone(self)))
     }
 
     /// Two different hosts.

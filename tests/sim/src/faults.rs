@@ -155,8 +155,8 @@ pub(crate) fn break_until(
     simulation: &Simulation,
     cluster: &Arc<Cluster>,
 ) -> Result<Count, String> {
-    // What one host alone has may go while another one is down.
-    let is_doubled = cluster.deployment.care != Care::Frail && simulation.below(3) == 0;
+    // What two hosts have may go with two hosts at once.
+    let is_doubled = cluster.deployment.care == Care::Usual && simulation.below(3) == 0;
     if !is_doubled {
         return break_one_by_one(end, pace, simulation, cluster);
     }
@@ -184,17 +184,11 @@ fn break_one_by_one(
         let heavy = care.may_take();
         let is_heavy = !heavy.is_empty() && simulation.below(3) == 0;
         let drawn = if is_heavy { pick(heavy) } else { pick(&ALL) };
-        // Two at a time would each take what the other one's look at the copies has seen.
-        let taking = is_heavy.then(|| cluster.take_away());
-        if matches!(taking, Some(None)) {
-            continue;
-        }
         let is_meant = |_: &Fault| !is_heavy || care == Care::Frail || has_all_copies(cluster);
         let Some(fault) = drawn.filter(is_meant) else { continue };
         *count.entry(fault.name()).or_default() += 1;
         let duration = pace.duration(simulation);
         apply(fault, duration, simulation, cluster)?;
-        drop(taking);
     }
 }
 
@@ -273,13 +267,11 @@ fn apply(
             disks.set(one.place(), None);
         }
         Fault::PowerLoss => {
-            let Some(_taken) = one.take() else { return Ok(()) };
             one.lose_power().map_err(|e| format!("the power of {from}: {e}"))?;
             thread::sleep(duration);
             cluster.start(&one)?;
         }
         Fault::DiskLoss => {
-            let Some(_taken) = one.take() else { return Ok(()) };
             let died = |e| format!("{from} dies: {e}");
             one.kill().map_err(died)?;
             if simulation.below(2) == 0 {
@@ -297,16 +289,18 @@ fn apply(
     Ok(())
 }
 
-/// Waits until everything that a safe close has acknowledged has its copies; `false` if that takes too long. A host that was
-/// given up has just taken those that it had from the records.
+/// Waits until all files that were there before have their copies, and so has everything that a safe close has acknowledged
+/// since: when a host is given up, its copies go from the records. `false` if that takes too long.
 fn has_all_copies(cluster: &Cluster) -> bool {
     let Deployment { metadata, replicas, promises, .. } = &*cluster.deployment;
-    for _ in 0..7 {
-        let Ok(lacking) = metadata.lacking(*replicas) else { return false };
-        if !lacking.keys().any(|ino| promises.holds(*ino)) {
+    let Ok(mut lacking) = metadata.lacking(*replicas) else { return false };
+    for _ in 0..6 {
+        thread::sleep(Duration::from_secs(5));
+        let Ok(lacks_now) = metadata.lacking(*replicas) else { return false };
+        lacking.retain(|ino, _| lacks_now.contains_key(ino));
+        if lacking.is_empty() && !lacks_now.keys().any(|ino| promises.holds(*ino)) {
             return true;
         }
-        thread::sleep(Duration::from_secs(5));
     }
     false
 }

@@ -16,6 +16,7 @@ use crate::client::{ENOENT, Program};
 use crate::drawing::Draws;
 use crate::findings::Findings;
 use crate::host::Care;
+use crate::open_file::LettingGo;
 use crate::others::{Role, Shift};
 use crate::uses::Hints;
 
@@ -186,7 +187,7 @@ impl Reader<'_> {
             letting_go = Some(going);
             closed
         });
-        let is_counted = letting_go.is_some_and(|going| going.is_counted());
+        let is_counted = letting_go.is_some_and(LettingGo::await_count);
         tracing::debug!(path, is_counted, ino = %ino, "a reader has closed its file");
         if is_counted && self.board.count(index) {
             self.require_gone(path);

@@ -137,7 +137,7 @@ impl Keeper<'_> {
             let set = || self.program.set_times(&path, times(kinds, number));
             self.findings.call("utimensat", &[], set)
         };
-        self.note(slot, index, kinds, number, set);
+        self.note(slot, index, kinds, number, set.is_ok());
     }
 
     fn make(&mut self, slot: usize) {
@@ -184,7 +184,7 @@ impl Keeper<'_> {
             findings.call("close", &[], || program.close(file))
         };
         let rewritten = rewrite();
-        self.note(slot, index, kinds, number, rewritten);
+        self.note(slot, index, kinds, number, rewritten.is_ok());
     }
 
     fn ask(&self, index: usize, kinds: &[Kind], number: u64) {
@@ -198,8 +198,8 @@ impl Keeper<'_> {
     }
 
     /// Takes note of how a change ended.
-    fn note(&mut self, slot: usize, index: usize, kinds: &[Kind], number: u64, end: IoResult<()>) {
-        if end.is_err() {
+    fn note(&mut self, slot: usize, index: usize, kinds: &[Kind], number: u64, is_well: bool) {
+        if !is_well {
             self.board.change(index, |file| file.is_given_up = true);
             if let Some(slot) = self.slots.get_mut(slot) {
                 *slot = None;

@@ -26,7 +26,7 @@ pub(crate) struct LettingGo(IoResult<JoinHandle<Result<()>>>);
 
 impl LettingGo {
     /// Waits until the host knows that the file is closed, and whether it counted its reader, if its readers are counted.
-    pub(crate) fn is_counted(self) -> bool {
+    pub(crate) fn await_count(self) -> bool {
         self.0.is_ok_and(|thread| matches!(thread.join(), Ok(Ok(()))))
     }
 }
