@@ -3,20 +3,24 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail")]
 
 mod deployment;
+#[path = "../../meta/tests/common/hooked.rs"]
+mod hooked;
 
 use std::fs::OpenOptions;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use deployment::{
     Deployment, MIB, ROOT_CALLER, crash, get, hint, metric, no_kernel, pattern, put, regular, size,
     wait_until,
 };
-use intarsia_node::{AttrChange, KernelBacking, Node};
-use intarsia_types::{Error, InodeId};
+use hooked::{Hook, Hooked};
+use intarsia_node::{AttrChange, KernelBacking, Node, SetMode};
+use intarsia_types::{Error, InodeId, PartitionId, Result};
 use parking_lot::Mutex;
 
 /// A file that is open at a node for writing past it.
@@ -225,4 +229,57 @@ fn a_host_that_stops_keeps_no_file_of_what_others_have_open_there() {
     let b = deployment.start("b");
     assert_eq!(get(&b, "f").unwrap(), pattern(100, 1));
     end(&deployment, &[a, b]);
+}
+
+/// Refuses to read the default access list of a directory.
+#[derive(Default)]
+struct NoDefaults {
+    is_refused: Arc<AtomicBool>,
+    is_asked: AtomicBool,
+}
+
+impl Hook for NoDefaults {
+    fn before_request(&self, _: &str, keys: &mut dyn Iterator<Item = &[u8]>) {
+        if self.is_refused.load(Ordering::Acquire) {
+            let is_asked = keys.any(|key| key.ends_with(b"posix_acl_default"));
+            self.is_asked.store(is_asked, Ordering::Release);
+        }
+    }
+
+    fn before_get(&self) -> Result<()> {
+        match self.is_asked.swap(false, Ordering::AcqRel) {
+            true => Err(Error::Engine("no answer".into())),
+            false => Ok(()),
+        }
+    }
+
+    fn before_commit(&self, _: PartitionId) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_file_that_is_not_made_leaves_no_backing_file() {
+    let deployment = Deployment::new();
+    let hook = NoDefaults::default();
+    let is_refused = Arc::clone(&hook.is_refused);
+    let a = deployment.start_as("a", |options| {
+        let cluster = options.cluster.as_mut().unwrap();
+        cluster.engine = Hooked::new(Arc::clone(&cluster.engine), hook);
+    });
+    a.set_kernel_mode(true, false);
+    let entry = |tag: u16, perm: u16| {
+        [&tag.to_le_bytes()[..], &perm.to_le_bytes(), &u32::MAX.to_le_bytes()].concat()
+    };
+    let list = [2u32.to_le_bytes().to_vec(), entry(1, 7), entry(4, 5), entry(32, 5)].concat();
+    a.set_xattr(InodeId::ROOT, b"system.posix_acl_default", &list, SetMode::Either).unwrap();
+    Past::create(&a, "made").close();
+    is_refused.store(true, Ordering::Release);
+    let kernel = |_: BorrowedFd<'_>| Ok(Arc::new(()) as KernelBacking);
+    let refused = a.create_file(ROOT_CALLER, InodeId::ROOT, b"f", &regular(), true, &kernel);
+    assert!(matches!(refused, Err(Error::Engine(_))), "{refused:?}");
+    is_refused.store(false, Ordering::Release);
+    settle(&a);
+    a.close().unwrap();
+    assert_eq!(deployment.files("a"), 0);
 }

@@ -191,7 +191,14 @@ fn a_host_that_slept_goes_on_with_what_nobody_has_taken_over() {
     a.flush(kept).unwrap();
     write(&a, kept, MIB as u64 + 4, b"r").unwrap();
     a.flush(kept).unwrap();
-    for outcome in [a.flush(taken), write(&a, taken, 0, b"again"), a.fsync(taken, false)] {
+    for outcome in [
+        a.flush(taken),
+        write(&a, taken, 0, b"again"),
+        a.allocate(taken, 0, 2 * MIB as u64, 0),
+        a.copy_range(kept, 0, taken, 0, 4).map(|_| ()),
+        a.copy_range(taken, 0, kept, 0, 4).map(|_| ()),
+        a.fsync(taken, false),
+    ] {
         assert_eq!(outcome.unwrap_err().errno(), EIO);
     }
     assert_eq!(a.read(taken, 0, &mut [0; 4]).unwrap_err().errno(), EIO);
