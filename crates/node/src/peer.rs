@@ -13,9 +13,7 @@ use intarsia_meta::Owner;
 use intarsia_sync::{Instant, Relapse};
 use intarsia_transport::{Buffer, Handler, Reply, Session};
 use intarsia_types::{BackingRef, Durability, Error, InodeId, NodeId, Result};
-use intarsia_wire::{
-    Handle, Hello, LockPlace, LockQuestion, RecallKind, Request, Response, Target,
-};
+use intarsia_wire::{Handle, Hello, RecallKind, Request, Response, Target};
 
 use crate::body::striped::{allocate_bits, status};
 use crate::cache::far_pages::Stamp;
@@ -26,7 +24,6 @@ use crate::peer::guest::{Guest, OpenFile, OpenFiles, OpenPart};
 use crate::peer::lives::Lives;
 use crate::peer::serving::{Peer, PeerFiles};
 use crate::rebalance::fetch::Fetched;
-use crate::vfs::locking::OF_ONE_HOST;
 
 /// The peer server's side of a node.
 pub(crate) struct PeerService {
@@ -247,18 +244,6 @@ impl PeerService {
         Ok(Reply::with(Response::Data { size_bytes }, bytes))
     }
 
-    fn answer_lock(
-        &self,
-        node: &NodeId,
-        place: LockPlace,
-        number: Option<u64>,
-        question: LockQuestion,
-    ) -> Result<Response> {
-        let peer = self.peer()?;
-        let locks = peer.locks.as_ref().ok_or(OF_ONE_HOST)?;
-        locks.answer_lock(node, place, number, question).map(Response::Lock)
-    }
-
     fn written(&self, ino: InodeId) -> Result<Response> {
         Ok(Response::Written { size_bytes: self.files()?.length(ino)? })
     }
@@ -394,10 +379,10 @@ impl PeerService {
                 return Ok(Reply::with(Response::Data { size_bytes }, bytes));
             }
             Request::Lock { place, question } => {
-                self.answer_lock(&session.node, place, None, question)?
+                self.peer()?.answer_lock(&session.node, place, None, question)?
             }
             Request::LockInTurn { place, number, question } => {
-                self.answer_lock(&session.node, place, Some(number), question)?
+                self.peer()?.answer_lock(&session.node, place, Some(number), question)?
             }
             other => {
                 if let Some(response) = self.answer_push(&session.state, &other, payload)? {

@@ -241,8 +241,9 @@ struct NoDefaults {
 impl Hook for NoDefaults {
     fn before_request(&self, _: &str, keys: &mut dyn Iterator<Item = &[u8]>) {
         if self.is_refused.load(Ordering::Acquire) {
-            let is_asked = keys.any(|key| key.ends_with(b"posix_acl_default"));
-            self.is_asked.store(is_asked, Ordering::Release);
+            for key in keys {
+                self.is_asked.store(key.ends_with(b"posix_acl_default"), Ordering::Release);
+            }
         }
     }
 

@@ -4,7 +4,6 @@
 //! not below the last one that was acknowledged before, nor above the last one that was asked for by then. A file of which
 //! a change has failed is changed and looked at no more.
 
-use std::io::Result as IoResult;
 use std::time::Duration;
 
 use intarsia_history::System;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use intarsia_types::{Durability, InodeId, Result};
+use intarsia_types::{Durability, InodeId, NodeId, Result};
+use intarsia_wire::{LockPlace, LockQuestion, Response};
 
 use crate::body::parts::Parts;
 use crate::cache::spread::Spreads;
@@ -21,6 +22,7 @@ use crate::rebalance::fetch::Fetches;
 use crate::rebalance::tiers::TierChanges;
 use crate::replication::arrivals::Receiver;
 use crate::replication::replicator::CopyQueue;
+use crate::vfs::locking::OF_ONE_HOST;
 
 /// What programs may do with files here, done for another host.
 pub(crate) trait PeerFiles: Send + Sync {
@@ -69,4 +71,21 @@ pub(crate) struct Peer {
     pub(crate) elsewhere: Arc<Elsewhere>,
     pub(crate) fetches: Arc<Fetches>,
     pub(crate) tier_changes: Arc<TierChanges>,
+}
+
+impl Peer {
+    /// Answers a question about locks.
+    ///
+    /// # Errors
+    /// [`OF_ONE_HOST`], and those of [`Locks::answer_lock`].
+    pub(super) fn answer_lock(
+        &self,
+        host: &NodeId,
+        place: LockPlace,
+        number: Option<u64>,
+        question: LockQuestion,
+    ) -> Result<Response> {
+        let locks = self.locks.as_ref().ok_or(OF_ONE_HOST)?;
+        locks.answer_lock(host, place, number, question).map(Response::Lock)
+    }
 }
