@@ -152,10 +152,8 @@ impl LiveFiles for CopiedFiles {
 impl CopiedFiles {
     fn begin(&self, ino: InodeId, state: &mut LiveState) -> Result<Option<Publication>> {
         if !state.awaits_copies(&self.placing, Moment::Sync) {
-            // Another host has it by now, or it is gone.
-            if !state.holds_lease() {
-                state.publishing.publish();
-            }
+            // Another host has it by now, it is gone, or its hints ask for no copies any more.
+            state.publishing.publish();
             return Ok(None);
         }
         let wanted = self.placing.copies_wanted(&state.hints);
