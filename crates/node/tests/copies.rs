@@ -349,6 +349,28 @@ fn what_a_close_promised_has_its_copies_while_more_is_written(past_the_process: 
     assert_eq!(least.copies.load(Ordering::Relaxed), 2, "there was one copy for a moment");
 }
 
+/// There is no record any more that could name copies of what was written last.
+#[test]
+fn what_was_written_through_a_mapping_and_removed_by_another_host_settles() {
+    let deployment = Deployment::new();
+    let [a, b] = deployment.start_all(["a", "b"]);
+    two_copies_at_close(&a);
+    a.set_kernel_mode(true, false);
+    let kernel = |_: BorrowedFd<'_>| Ok(Arc::new(()) as KernelBacking);
+    let (attr, _) =
+        a.create_file(ROOT_CALLER, InodeId::ROOT, b"f", &regular(), true, &kernel).unwrap();
+    a.write(attr.ino, 0, &pattern(MIB, 1), false, false).unwrap();
+    a.flush(attr.ino).unwrap();
+    // As long as this is open the file does not settle.
+    let path = deployment.backing_path(&a, "/f");
+    let mapping = std::fs::File::options().write(true).open(path).unwrap();
+    a.release(attr.ino, true);
+    mapping.write_all_at(b"through a mapping", 5).unwrap();
+    b.unlink(InodeId::ROOT, b"f").unwrap();
+    drop(mapping);
+    settled(&a);
+}
+
 #[test]
 fn copies_that_are_made_while_a_file_changes_are_not_compared_with_sums_of_before() {
     let deployment = Deployment::new();

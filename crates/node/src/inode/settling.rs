@@ -319,7 +319,9 @@ impl Settler {
             !was_written
         };
         let has_copies = known.layout.copies().len() > 1;
-        if !is_same && has_copies && state.awaits_copies(&self.placing, Moment::Sync) {
+        // What is removed has no need of any; its record is gone, or about to go.
+        let is_named = !state.names.is_orphan();
+        if !is_same && has_copies && is_named && state.awaits_copies(&self.placing, Moment::Sync) {
             // Its content may be that of the copies, and a safe close have promised them: they stay until there are new
             // ones. Another host that wants to write does so through this one meanwhile.
             state.publishing.withhold();
