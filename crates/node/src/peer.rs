@@ -13,14 +13,14 @@ use intarsia_meta::Owner;
 use intarsia_sync::{Instant, Relapse};
 use intarsia_transport::{Buffer, Handler, Reply, Session};
 use intarsia_types::{BackingRef, Durability, Error, InodeId, NodeId, Result};
-use intarsia_wire::{Handle, Hello, RecallKind, Request, Response, Target};
+use intarsia_wire::{Handle, Hello, PublishedFor, RecallKind, Request, Response, Target};
 
 use crate::body::striped::{allocate_bits, status};
 use crate::cache::far_pages::Stamp;
 use crate::cache::vouch::PeerOpening;
 use crate::membership::cluster::{NO_HEIR, Recalled};
 use crate::peer::awaited::limit_to_wait;
-use crate::peer::guest::{Guest, OpenFile, OpenFiles, OpenPart};
+use crate::peer::guest::{Guest, OpenFile, OpenFiles, OpenPart, changed, opened};
 use crate::peer::lives::Lives;
 use crate::peer::serving::{Peer, PeerFiles};
 use crate::rebalance::fetch::Fetched;
@@ -160,7 +160,7 @@ impl PeerService {
         let peer = self.peer()?;
         let PeerOpening { size_bytes, stamp, pinned } =
             peer.leases.open_for_peer(ino, false, Some(&session.node))?;
-        let open = OpenFile { ino, may_write: false, stamp, pinned };
+        let open = OpenFile::followed(ino, stamp, pinned);
         let handle = keep_open(&peer, &session.state.files, open);
         let opened = Response::Vouched { handle, size_bytes, stamp };
         if len == 0 {
@@ -248,6 +248,25 @@ impl PeerService {
         Ok(Response::Written { size_bytes: self.files()?.length(ino)? })
     }
 
+    fn publish(
+        &self,
+        files: &OpenFiles,
+        handle: Handle,
+        call: u64,
+        published_for: PublishedFor,
+    ) -> Result<Response> {
+        let open = opened(files, handle)?;
+        let mut asked = open.asked_for(call);
+        let published = self.files()?.publish(open.ino, published_for, &mut asked);
+        if let Some(open) = files.lock().get_mut(&handle) {
+            open.note_asked(call, asked);
+        }
+        Ok(match published? {
+            None => Response::Done,
+            Some(pause) => Response::Busy { retry_ms: retry_ms(pause) },
+        })
+    }
+
     fn answer(&self, session: &Session<Guest>, request: Request, payload: &[u8]) -> Result<Reply> {
         // Whoever lets go of something does so once, also of a host that is just coming back.
         if !matches!(request, Request::Close { .. }) {
@@ -300,14 +319,9 @@ impl PeerService {
                 let handle = keep_open(&peer, files, OpenFile::unfollowed(ino, true));
                 Response::Opened { handle, size_bytes }
             }
-            Request::Flush { handle } => {
-                let open = opened(files, handle)?;
-                match self.files()?.flush(open.ino)? {
-                    None => Response::Done,
-                    Some(pause) => Response::Busy {
-                        retry_ms: u32::try_from(pause.as_millis()).unwrap_or(u32::MAX),
-                    },
-                }
+            Request::Flush { handle } => self.publish(files, handle, 0, PublishedFor::Close)?,
+            Request::Publish { handle, call, published_for } => {
+                self.publish(files, handle, call, published_for)?
             }
             Request::Recall { ino, kind: RecallKind::Write, epoch } => {
                 let heir = (epoch != NO_HEIR).then(|| Owner::new(session.node.0.clone(), epoch));
@@ -455,19 +469,6 @@ fn retry_ms(pause: Duration) -> u32 {
     u32::try_from(pause.as_millis()).unwrap_or(u32::MAX).max(1)
 }
 
-fn opened(files: &OpenFiles, handle: Handle) -> Result<OpenFile> {
-    files.lock().get(&handle).cloned().ok_or(Error::BadHandle)
-}
-
 const fn is_change(request: &Request) -> bool {
     matches!(request, Request::Write { .. } | Request::Truncate { .. } | Request::Allocate { .. })
-}
-
-/// The file that a change goes to.
-fn changed(files: &OpenFiles, target: Target) -> Result<InodeId> {
-    let Target::Handle(handle) = target else {
-        return Err(Error::NotSupported("a change without an open handle"));
-    };
-    let open = opened(files, handle)?;
-    if open.may_write { Ok(open.ino) } else { Err(Error::BadHandle) }
 }

@@ -8,7 +8,7 @@ mod hooked;
 
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ use deployment::{
 use hooked::{Hook, Hooked};
 use intarsia_meta::{Extra, Inode, Mutation, Namespace};
 use intarsia_node::{AttrChange, KernelBacking, NewName, Node, RenameMode, SetMode};
-use intarsia_types::{ByteCount, Error, FileKind, InodeId, PartitionId, Result};
+use intarsia_types::{ByteCount, Durability, Error, FileKind, InodeId, PartitionId, Result};
 
 /// New files have two copies when their close returns.
 fn two_copies_at_close(node: &Node) {
@@ -249,6 +249,70 @@ fn what_another_host_writes_through_the_home_has_copies_at_its_close() {
     let mut expected = pattern(2 * MIB, 1);
     expected[MIB..MIB + 6].copy_from_slice(b"from b");
     assert_eq!(get(&c, "f").unwrap(), expected);
+}
+
+#[test]
+fn what_another_host_syncs_through_the_home_has_copies() {
+    let deployment = Deployment::new();
+    let [a, b, c] = deployment.start_all(["a", "b", "c"]);
+    hint(&a, "replicas", "2");
+    let ino = put(&a, "f", &pattern(2 * MIB, 1));
+    settled(&a);
+    wait_until("two copies", || nodes_of(&a, "/f").len() == 2);
+    // Open at home, so that others write through it.
+    a.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
+    b.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
+    b.write(ino, MIB as u64, b"from b", false, false).unwrap();
+    b.fsync(ino, false).unwrap();
+    assert_eq!(nodes_of(&c, "/f").len(), 2);
+    a.stop_serving();
+    b.release(ino, true);
+    let mut expected = pattern(2 * MIB, 1);
+    expected[MIB..MIB + 6].copy_from_slice(b"from b");
+    assert_eq!(get(&c, "f").unwrap(), expected);
+}
+
+/// Counts how often a host makes what it committed last.
+#[derive(Default)]
+struct Syncs(AtomicU64);
+
+impl Hook for Syncs {
+    fn before_commit(&self, _: PartitionId) -> Result<()> {
+        Ok(())
+    }
+
+    fn before_sync(&self) {
+        self.0.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+#[test]
+fn what_another_host_syncs_is_forced_out_at_its_home_whatever_a_close_has_published() {
+    let deployment = Deployment::new();
+    let mut engine = None;
+    let a = deployment.start_as("a", |options| {
+        options.durability = Durability::Sync;
+        let cluster = options.cluster.as_mut().unwrap();
+        let hooked = Hooked::new(Arc::clone(&cluster.engine), Syncs::default());
+        cluster.engine = Arc::clone(&hooked) as _;
+        engine = Some(hooked);
+    });
+    let b = deployment.start("b");
+    [&a, &b].iter().for_each(|node| node.meet_members().unwrap());
+    hint(&a, "close", "fast");
+    let ino = put(&a, "f", &pattern(MIB, 1));
+    a.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
+    b.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
+    b.write(ino, 0, b"from b", false, false).unwrap();
+    let syncs = || engine.as_ref().unwrap().hook.0.load(Ordering::Acquire);
+    let before = syncs();
+    b.flush(ino).unwrap();
+    assert_eq!(syncs(), before, "a fast close waits for no disk");
+    b.fsync(ino, true).unwrap();
+    assert!(syncs() > before);
+    for node in [&b, &a] {
+        node.release(ino, true);
+    }
 }
 
 #[test]

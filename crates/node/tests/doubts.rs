@@ -630,3 +630,22 @@ fn the_end_of_a_removed_file_asks_the_metadata_briefly() {
     a.close().unwrap();
     b.close().unwrap();
 }
+
+/// Two handles on one host, or one that is closed twice: none is told that what could not be published is.
+#[test]
+fn a_close_through_a_home_that_could_not_publish_fails_until_it_is_published() {
+    let deployment = Deployment::new();
+    let (a, b, faults) = hosts(&deployment);
+    let ino = put(&b, "f", &pattern(MIB, 1));
+    b.open_file(ROOT_CALLER, ino, false, false, &no_kernel).unwrap();
+    a.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
+    a.write(ino, MIB as u64, b"from a", false, false).unwrap();
+    faults.is_cut.store(true, Ordering::Release);
+    a.flush(ino).unwrap_err();
+    a.flush(ino).unwrap_err();
+    faults.is_cut.store(false, Ordering::Release);
+    a.flush(ino).unwrap();
+    assert_eq!(records(deployment.engine()).get(ino).unwrap().size_bytes, MIB as u64 + 6);
+    a.release(ino, true);
+    b.release(ino, false);
+}

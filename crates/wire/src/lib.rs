@@ -21,5 +21,5 @@ pub use hello::{Hello, Lane, StoreId, Verdict, Welcome};
 pub use lock::{LockAnswer, LockClaim, LockKind, LockMode, LockPlace, LockQuestion, LockSpan};
 pub use preamble::{MAGIC, PREAMBLE_BYTES, Preamble, Protection, VERSION};
 pub use prefix::{MAX_HEADER_BYTES, MAX_PAYLOAD_BYTES, PREFIX_BYTES, Prefix, TAG_BYTES};
-pub use request::{AllocateMode, Handle, RecallKind, Request, Target};
+pub use request::{AllocateMode, Handle, PublishedFor, RecallKind, Request, Target};
 pub use response::Response;

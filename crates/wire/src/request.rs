@@ -39,6 +39,17 @@ pub enum AllocateMode {
     ZeroRangeKeepSize,
 }
 
+/// The call for which what was written is published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PublishedFor {
+    /// 0: `close`.
+    Close,
+    /// 1: `fsync`.
+    Sync,
+    /// 2: `fdatasync`.
+    SyncData,
+}
+
 /// Which lease is called back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum RecallKind {
@@ -304,6 +315,16 @@ pub enum Request {
         /// The question; not `Report` nor `Wake`.
         question: LockQuestion,
     },
+    /// 32: publish what was written through this handle, with the copies and as durable as was promised for that. Answer: `Done`,
+    /// or `Busy` while copies are still being made: then ask again for the same call.
+    Publish {
+        /// The open file.
+        handle: Handle,
+        /// Which call of a program this is for. All that was written when it is asked for first is published for it.
+        call: u64,
+        /// What kind of call.
+        published_for: PublishedFor,
+    },
 }
 
 impl Request {
@@ -342,6 +363,7 @@ impl Request {
             Self::ReadSpread { .. } => "read spread",
             Self::HandOver { .. } => "hand over",
             Self::FollowTier { .. } => "follow tier",
+            Self::Publish { .. } => "publish",
         }
     }
 

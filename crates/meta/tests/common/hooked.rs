@@ -25,6 +25,9 @@ pub(crate) trait Hook: Send + Sync + 'static {
 
     /// After a commit of these changes, before whoever made it hears of that.
     fn after_commit(&self, _: &[Mutation]) {}
+
+    /// Before all that was committed is made to last.
+    fn before_sync(&self) {}
 }
 
 impl<F: Fn(PartitionId) -> Result<()> + Send + Sync + 'static> Hook for F {
@@ -106,6 +109,7 @@ impl<H: Hook> MetaEngine for Hooked<H> {
     }
 
     fn sync(&self) -> Result<()> {
+        self.hook.before_sync();
         self.engine.sync()
     }
 

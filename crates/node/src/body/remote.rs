@@ -11,7 +11,7 @@ use intarsia_meta::Inode;
 use intarsia_sync::{Mutex, Relapse, RwLock};
 use intarsia_transport::{Answer, Buffer, MAX_PATIENCE, Patience, Pending};
 use intarsia_types::{BackingRef, Error, InodeId, NodeId, Result};
-use intarsia_wire::{Handle, MAX_PAYLOAD_BYTES, Request, Response, Target};
+use intarsia_wire::{Handle, MAX_PAYLOAD_BYTES, PublishedFor, Request, Response, Target};
 
 use crate::body::beside::{CopyBeside, Piecewise};
 use crate::body::pieces::{Landed, Pieces};
@@ -51,8 +51,10 @@ pub(crate) struct RemoteFile {
     stamp: AtomicU64,
     /// The length at the last answer.
     size_bytes: AtomicU64,
-    /// Something was written that its home was not asked to publish yet.
+    /// Something was written of which its home has not said yet that it is published.
     is_dirty: AtomicBool,
+    /// How often its home was asked to publish.
+    publications: AtomicU64,
     /// What was fetched and not read yet; nothing for a file that is written.
     pieces: Arc<Pieces>,
     /// What is read is kept here too, if that is worth it.
@@ -173,6 +175,7 @@ impl RemoteFile {
             stamp: AtomicU64::new(0),
             size_bytes: AtomicU64::new(size_bytes),
             is_dirty: AtomicBool::new(false),
+            publications: AtomicU64::new(0),
             pieces: Pieces::new(cluster.piece_memory(), first),
             cluster: Arc::clone(cluster),
             copy: None,
@@ -376,9 +379,11 @@ impl RemoteFile {
     }
 
     fn change(&self, request: &Request, payload: Option<&[u8]>) -> Result<()> {
-        self.is_dirty.store(true, Ordering::Relaxed);
         let home = self.home();
-        match self.cluster.call_slow(&home, request, payload)?.response {
+        let answer = self.cluster.call_slow(&home, request, payload);
+        // Only now: a publication that began before need not have it. Without an answer it may be there all the same.
+        self.is_dirty.store(true, Ordering::Relaxed);
+        match answer?.response {
             Response::Written { size_bytes } => {
                 self.size_bytes.store(size_bytes, Ordering::Relaxed);
                 Ok(())
@@ -392,22 +397,36 @@ impl RemoteFile {
         if !self.is_dirty.swap(false, Ordering::Relaxed) {
             return Ok(());
         }
-        // Whoever publishes it next does not take for published what was not.
-        self.flush_at_home().inspect_err(|_| self.is_dirty.store(true, Ordering::Relaxed))
+        self.publish(PublishedFor::Close)
     }
 
-    fn flush_at_home(&self) -> Result<()> {
+    /// Has what was written published and made to last, as `fsync` does: also what a close has published may have to be made to
+    /// last still.
+    pub(crate) fn sync(&self, data_only: bool) -> Result<()> {
+        self.is_dirty.store(false, Ordering::Relaxed);
+        self.publish(if data_only { PublishedFor::SyncData } else { PublishedFor::Sync })
+    }
+
+    fn publish(&self, published_for: PublishedFor) -> Result<()> {
         let Way { home, handle } = self.way();
-        loop {
-            match self.cluster.call_slow(&home, &Request::Flush { handle }, None)?.response {
-                Response::Done => return Ok(()),
+        let call = self.publications.fetch_add(1, Ordering::Relaxed);
+        let request = Request::Publish { handle, call, published_for };
+        let published = loop {
+            match self.cluster.call_slow(&home, &request, None).map(|answer| answer.response) {
+                Ok(Response::Done) => break Ok(()),
                 // It makes copies on other hosts, as fast as these take them.
-                Response::Busy { retry_ms } => {
+                Ok(Response::Busy { retry_ms }) => {
                     intarsia_sync::thread::sleep(Duration::from_millis(u64::from(retry_ms)));
                 }
-                other => return Err(unexpected(&home, &other)),
+                Ok(other) => break Err(unexpected(&home, &other)),
+                Err(error) => break Err(error),
             }
+        };
+        if published.is_err() {
+            // Whoever closes next has to hear of it too, unless it is published then.
+            self.is_dirty.store(true, Ordering::Relaxed);
         }
+        published
     }
 }
 

@@ -151,8 +151,8 @@ impl Settler {
             return Ok(());
         }
         if self.publisher.is_withheld(ino) {
-            // Not published yet for want of copies; somebody may wait for the outcome of this attempt.
-            self.replicas.queue.publish_unasked(ino);
+            // Not published yet for want of copies. When this comes again it is seen what became of the attempt.
+            self.replicas.queue.publish(ino);
             self.queue.retry(waiting);
             return Ok(());
         }

@@ -4,9 +4,11 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use intarsia_types::{InodeId, NodeId, Result};
+use intarsia_wire::PublishedFor;
 
 use crate::membership::cluster::HostPresence;
 use crate::peer::serving::PeerFiles;
+use crate::replication::replicator::Ticket;
 use crate::vfs::attributes::AttrChange;
 use crate::vfs::caller::Caller;
 
@@ -37,8 +39,13 @@ impl PeerFiles for Node {
         Self::allocate(self, ino, offset_bytes, len_bytes, bits)
     }
 
-    fn flush(&self, ino: InodeId) -> Result<Option<Duration>> {
-        self.syncer.flush_for_peer(ino)
+    fn publish(
+        &self,
+        ino: InodeId,
+        published_for: PublishedFor,
+        asked: &mut Option<Ticket>,
+    ) -> Result<Option<Duration>> {
+        self.syncer.publish_for_peer(ino, published_for, asked)
     }
 
     fn close(&self, ino: InodeId, may_write: bool) {

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use intarsia_store::BackingFile;
 use intarsia_sync::Mutex;
-use intarsia_types::InodeId;
-use intarsia_wire::Handle;
+use intarsia_types::{Error, InodeId, Result};
+use intarsia_wire::{Handle, Target};
 
 use crate::body::parts::PartFile;
 use crate::replication::arrivals::Arrivals;
+use crate::replication::replicator::Ticket;
 
 /// A file that another host has open here.
 #[derive(Clone)]
@@ -20,12 +21,33 @@ pub(super) struct OpenFile {
     pub(super) stamp: u64,
     /// What it reads, also when the file is cut (see [`crate::inode::followers::Followers::spare_followers`]).
     pub(super) pinned: Option<Arc<BackingFile>>,
+    /// The publication that it asks for again, and the call for which it does.
+    asked: Option<(u64, Ticket)>,
 }
 
 impl OpenFile {
     /// Opened by a host that keeps nothing of what it reads.
     pub(super) const fn unfollowed(ino: InodeId, may_write: bool) -> Self {
-        Self { ino, may_write, stamp: 0, pinned: None }
+        Self { ino, may_write, stamp: 0, pinned: None, asked: None }
+    }
+
+    /// Opened for reading by a host that may keep what it reads.
+    pub(super) const fn followed(
+        ino: InodeId,
+        stamp: u64,
+        pinned: Option<Arc<BackingFile>>,
+    ) -> Self {
+        Self { ino, may_write: false, stamp, pinned, asked: None }
+    }
+
+    /// The publication that was asked for on behalf of this call. One of an earlier call need not have what was written since.
+    pub(super) fn asked_for(&self, call: u64) -> Option<Ticket> {
+        self.asked.filter(|(of, _)| *of == call).map(|(_, ticket)| ticket)
+    }
+
+    /// Takes note of the publication that is under way on behalf of this call, if any.
+    pub(super) fn note_asked(&mut self, call: u64, asked: Option<Ticket>) {
+        self.asked = asked.map(|ticket| (call, ticket));
     }
 }
 
@@ -44,4 +66,18 @@ pub(crate) struct Guest {
     pub(super) files: OpenFiles,
     pub(super) parts: Mutex<HashMap<Handle, OpenPart>>,
     pub(super) arrivals: Arrivals,
+}
+
+/// The file that a handle is of.
+pub(super) fn opened(files: &OpenFiles, handle: Handle) -> Result<OpenFile> {
+    files.lock().get(&handle).cloned().ok_or(Error::BadHandle)
+}
+
+/// The file that a change goes to.
+pub(super) fn changed(files: &OpenFiles, target: Target) -> Result<InodeId> {
+    let Target::Handle(handle) = target else {
+        return Err(Error::NotSupported("a change without an open handle"));
+    };
+    let open = opened(files, handle)?;
+    if open.may_write { Ok(open.ino) } else { Err(Error::BadHandle) }
 }

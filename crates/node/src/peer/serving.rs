@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use intarsia_types::{Durability, InodeId, NodeId, Result};
-use intarsia_wire::{LockPlace, LockQuestion, Response};
+use intarsia_wire::{LockPlace, LockQuestion, PublishedFor, Response};
 
 use crate::body::parts::Parts;
 use crate::cache::spread::Spreads;
@@ -21,7 +21,7 @@ use crate::peer::handles::HandleNumbers;
 use crate::rebalance::fetch::Fetches;
 use crate::rebalance::tiers::TierChanges;
 use crate::replication::arrivals::Receiver;
-use crate::replication::replicator::CopyQueue;
+use crate::replication::replicator::{CopyQueue, Ticket};
 use crate::vfs::locking::OF_ONE_HOST;
 
 /// What programs may do with files here, done for another host.
@@ -41,8 +41,13 @@ pub(crate) trait PeerFiles: Send + Sync {
     /// Does what `fallocate` does with these bits.
     fn allocate(&self, ino: InodeId, offset_bytes: u64, len_bytes: u64, bits: u32) -> Result<()>;
 
-    /// Publishes what was written; a time after which to ask again if that takes longer.
-    fn flush(&self, ino: InodeId) -> Result<Option<Duration>>;
+    /// Publishes what was written; a time after which to ask again if that takes longer, with what was `asked` for then.
+    fn publish(
+        &self,
+        ino: InodeId,
+        published_for: PublishedFor,
+        asked: &mut Option<Ticket>,
+    ) -> Result<Option<Duration>>;
 
     /// A handle that was opened for another host is closed.
     fn close(&self, ino: InodeId, may_write: bool);

@@ -3,7 +3,7 @@
 //! One thread makes the replicas that nobody waits for, at a bounded rate; some others publish what somebody does wait for.
 //! All sleep without a time-out while there is nothing to do.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -12,6 +12,7 @@ use intarsia_meta::allowance;
 use intarsia_sync::thread::JoinHandle;
 use intarsia_sync::{Condvar, Instant, Mutex};
 use intarsia_types::{Error, InodeId, NodeId, Result};
+use intarsia_wire::Fault;
 
 use super::survey::FIRST_SURVEY;
 
@@ -39,16 +40,14 @@ struct Waiting {
     size_bytes: u64,
 }
 
-/// A close of another host, under way here.
+/// A publication that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Ticket(u64);
+
+/// A publication that somebody waits for, under way here or just ended.
 struct Closing {
     since: Instant,
-    /// Somebody asked for the outcome, and asks again.
-    is_asked: bool,
-    /// A thread is at work on it.
-    is_begun: bool,
-    /// It is to be done once more: who was the first to ask may have written what it does not publish.
-    again: bool,
-    outcome: Option<Result<()>>,
+    outcome: Option<std::result::Result<(), Fault>>,
 }
 
 #[derive(Default)]
@@ -62,8 +61,11 @@ struct Work {
     survey_due: Option<Instant>,
     /// The hosts that shared all files among them at the last survey.
     surveyed_among: Option<Vec<NodeId>>,
-    to_publish: VecDeque<InodeId>,
-    closings: HashMap<InodeId, Closing>,
+    to_publish: VecDeque<(InodeId, Ticket)>,
+    /// Those being published, so that no other thread waits for one of them.
+    publishing: HashSet<InodeId>,
+    closings: HashMap<Ticket, Closing>,
+    last_ticket: u64,
     is_stopping: bool,
 }
 
@@ -80,6 +82,12 @@ impl Work {
         self.by_due.remove(&(waiting.due, ino));
         self.waiting_bytes -= waiting.size_bytes;
         Some(waiting)
+    }
+
+    /// The first file to publish that nobody is publishing.
+    fn next_to_publish(&mut self) -> Option<(InodeId, Ticket)> {
+        let at = self.to_publish.iter().position(|(ino, _)| !self.publishing.contains(ino))?;
+        self.to_publish.remove(at)
     }
 }
 
@@ -151,38 +159,30 @@ impl CopyQueue {
         self.work.lock().survey_due.is_some_and(|due| due <= Instant::now() + pause)
     }
 
-    /// Publishes a file with its copies on another thread, once for all who ask meanwhile. `Some` is the
-    /// outcome; `None` means that it is under way: ask again.
-    pub(crate) fn publish(&self, ino: InodeId) -> Option<Result<()>> {
+    /// Has a file published with its copies on another thread, once for all who ask before that begins: who asks later may have
+    /// written what it lacks.
+    pub(crate) fn publish(&self, ino: InodeId) -> Ticket {
         let mut work = self.work.lock();
+        if let Some((_, ticket)) = work.to_publish.iter().find(|(waiting, _)| *waiting == ino) {
+            return *ticket;
+        }
         work.closings
             .retain(|_, closing| closing.outcome.is_none() || closing.since.elapsed() < REMEMBERED);
-        if let Some(closing) = work.closings.get_mut(&ino) {
-            closing.again |= closing.is_begun && !closing.is_asked;
-            closing.is_asked = true;
-            let outcome = closing.outcome.take()?;
-            work.closings.remove(&ino);
-            return Some(outcome);
-        }
-        self.begin_publication(&mut work, ino, true);
-        None
-    }
-
-    /// As [`publish`](Self::publish), for nobody in particular: if nobody asks meanwhile the outcome is not kept, which would
-    /// say nothing of what is written until somebody does.
-    pub(crate) fn publish_unasked(&self, ino: InodeId) {
-        let mut work = self.work.lock();
-        let known = work.closings.get(&ino).map(|closing| closing.outcome.is_some());
-        if known != Some(false) {
-            self.begin_publication(&mut work, ino, known.is_some());
-        }
-    }
-
-    fn begin_publication(&self, work: &mut Work, ino: InodeId, is_asked: bool) {
-        let (since, is_begun, again) = (Instant::now(), false, false);
-        work.closings.insert(ino, Closing { since, is_asked, is_begun, again, outcome: None });
-        work.to_publish.push_back(ino);
+        work.last_ticket += 1;
+        let ticket = Ticket(work.last_ticket);
+        work.closings.insert(ticket, Closing { since: Instant::now(), outcome: None });
+        work.to_publish.push_back((ino, ticket));
         self.publish.notify_one();
+        ticket
+    }
+
+    /// What became of a publication, for each who asked for it; none while it is under way.
+    pub(crate) fn outcome(&self, ticket: Ticket) -> Option<Result<()>> {
+        let work = self.work.lock();
+        let Some(closing) = work.closings.get(&ticket) else {
+            return Some(Err(Error::Busy("the outcome of the publication is not known".into())));
+        };
+        closing.outcome.clone().map(|outcome| outcome.map_err(Error::from))
     }
 
     /// What waits now.
@@ -247,33 +247,29 @@ impl CopyQueue {
     }
 
     /// A file to publish, and when somebody began to wait for it.
-    fn next_publication(&self) -> Option<(InodeId, Instant)> {
+    fn next_publication(&self) -> Option<(InodeId, Ticket, Instant)> {
         let mut work = self.work.lock();
         loop {
             if work.is_stopping {
                 return None;
             }
-            if let Some(ino) = work.to_publish.pop_front() {
-                let closing = work.closings.get_mut(&ino);
-                let since = closing.map_or_else(Instant::now, |closing| {
-                    closing.is_begun = true;
-                    closing.since
-                });
-                return Some((ino, since));
+            if let Some((ino, ticket)) = work.next_to_publish() {
+                work.publishing.insert(ino);
+                let since = work.closings.get(&ticket).map_or_else(Instant::now, |c| c.since);
+                return Some((ino, ticket, since));
             }
             self.publish.wait(&mut work);
         }
     }
 
-    fn published(&self, ino: InodeId, outcome: Result<()>) {
+    fn published(&self, ino: InodeId, ticket: Ticket, outcome: &Result<()>) {
+        let outcome = outcome.as_ref().copied().map_err(Fault::from);
+        let closing = Closing { since: Instant::now(), outcome: Some(outcome) };
         let mut work = self.work.lock();
-        if work.closings.get(&ino).is_some_and(|closing| closing.again) {
-            self.begin_publication(&mut work, ino, true);
-        } else if let Some(closing) = work.closings.get_mut(&ino).filter(|c| c.is_asked) {
-            (closing.since, closing.outcome) = (Instant::now(), Some(outcome));
-        } else {
-            work.closings.remove(&ino);
-        }
+        work.closings.insert(ticket, closing);
+        work.publishing.remove(&ino);
+        // It may have been asked for once more meanwhile.
+        self.publish.notify_one();
     }
 
     fn stop(&self) {
@@ -348,11 +344,11 @@ fn copy_all<C: CopyChores>(queue: &CopyQueue, chores: &Weak<C>) {
 }
 
 fn publish_all<C: CopyChores>(queue: &CopyQueue, chores: &Weak<C>) {
-    while let Some((ino, since)) = queue.next_publication() {
+    while let Some((ino, ticket, since)) = queue.next_publication() {
         let Some(chores) = chores.upgrade() else { return };
         let _limit = allowance::limit(since + CLOSED_WITHIN);
         let outcome = chores.publish(ino);
-        queue.published(ino, outcome);
+        queue.published(ino, ticket, &outcome);
     }
 }
 
@@ -408,39 +404,26 @@ mod tests {
     }
 
     #[test]
-    fn one_publication_serves_all_who_ask_meanwhile() {
+    fn one_publication_serves_all_who_ask_before_it_begins_and_nobody_who_asks_later() {
         let queue = CopyQueue::default();
-        assert!(queue.publish(ino(1)).is_none());
-        assert!(queue.publish(ino(1)).is_none());
-        assert_eq!(queue.next_publication().map(|(next, _)| next), Some(ino(1)));
-        queue.published(ino(1), Err(Error::NotFound));
-        assert!(matches!(queue.publish(ino(1)), Some(Err(Error::NotFound))));
-        assert!(queue.publish(ino(1)).is_none(), "asked anew");
-    }
-
-    #[test]
-    fn what_nobody_asked_for_is_no_outcome_for_who_asks_later() {
-        let queue = CopyQueue::default();
-        queue.publish_unasked(ino(1));
-        queue.publish_unasked(ino(1));
-        assert_eq!(queue.next_publication().map(|(next, _)| next), Some(ino(1)));
-        queue.published(ino(1), Ok(()));
-        assert!(queue.publish(ino(1)).is_none(), "what was written since is not published");
-        assert_eq!(queue.next_publication().map(|(next, _)| next), Some(ino(1)));
-        queue.publish_unasked(ino(1));
-        queue.published(ino(1), Ok(()));
-        assert!(matches!(queue.publish(ino(1)), Some(Ok(()))), "it was asked for");
-        queue.publish_unasked(ino(2));
-        assert!(queue.publish(ino(2)).is_none());
-        assert_eq!(queue.next_publication().map(|(next, _)| next), Some(ino(2)));
-        queue.published(ino(2), Err(Error::NotFound));
-        assert!(matches!(queue.publish(ino(2)), Some(Err(Error::NotFound))), "asked in time");
-        queue.publish_unasked(ino(3));
-        for _ in 0..2 {
-            assert_eq!(queue.next_publication().map(|(next, _)| next), Some(ino(3)));
-            assert!(queue.publish(ino(3)).is_none(), "it was begun before");
-            queue.published(ino(3), Ok(()));
+        let early = [queue.publish(ino(1)), queue.publish(ino(1))];
+        assert_eq!(early[0], early[1]);
+        let next = || queue.next_publication().map(|(ino, ticket, _)| (ino, ticket));
+        assert_eq!(next(), Some((ino(1), early[0])));
+        let late = queue.publish(ino(1));
+        let other = queue.publish(ino(2));
+        assert_eq!(
+            next(),
+            Some((ino(2), other)),
+            "nobody waits for the file that is being published"
+        );
+        queue.published(ino(1), early[0], &Err(Error::NoSpace("here".into())));
+        for ticket in early {
+            assert!(matches!(queue.outcome(ticket), Some(Err(Error::NoSpace(_)))), "each hears it");
         }
-        assert!(matches!(queue.publish(ino(3)), Some(Ok(()))));
+        assert!(queue.outcome(late).is_none(), "what was written since waits for its own");
+        assert_eq!(next(), Some((ino(1), late)));
+        queue.published(ino(1), late, &Ok(()));
+        assert!(matches!(queue.outcome(late), Some(Ok(()))));
     }
 }

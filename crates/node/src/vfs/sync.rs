@@ -6,13 +6,14 @@ use std::time::Duration;
 use intarsia_meta::Namespace;
 use intarsia_store::BackingFile;
 use intarsia_types::{CloseMode, Durability, Error, InodeId, Result};
+use intarsia_wire::PublishedFor;
 
 use crate::body::Bodies;
 use crate::inode::copied_files::Moment;
 use crate::inode::live::{LiveState, LiveTable};
 use crate::inode::publication::Publisher;
 use crate::inode::rights::Rights;
-use crate::replication::replicator::{ASK_AGAIN, CopyQueue};
+use crate::replication::replicator::{ASK_AGAIN, CopyQueue, Ticket};
 
 /// Makes what was written part of records, and durable.
 pub(crate) struct Syncer {
@@ -46,6 +47,11 @@ impl Syncer {
         if has_copies {
             self.publisher.publish_copies(ino)?;
         }
+        self.end_flush(ino, has_copies)
+    }
+
+    /// What is left of a close when the copies that it waits for are made.
+    fn end_flush(&self, ino: InodeId, has_copies: bool) -> Result<()> {
         let syncs = self.live.with_existing(ino, |state| {
             if !has_copies {
                 self.publisher.publish(ino, state)?;
@@ -77,7 +83,18 @@ impl Syncer {
         if has_copies {
             self.publisher.publish_copies(ino)?;
         }
+        self.end_fsync(ino, has_copies, data_only)
+    }
+
+    /// What is left of an `fsync` when the copies that it waits for are made.
+    fn end_fsync(&self, ino: InodeId, has_copies: bool, data_only: bool) -> Result<()> {
         let file = self.live.with_existing(ino, |state| {
+            if state.writes_remotely()
+                && let Some(remote) = state.remote()
+            {
+                // Its home makes it last.
+                return state.require_ours().and_then(|()| remote.sync(data_only)).map(|()| None);
+            }
             if !has_copies {
                 self.publisher.publish(ino, state)?;
             }
@@ -126,15 +143,41 @@ impl Syncer {
             || self.live.striped(ino).is_some()
     }
 
-    /// Publishes what another host wrote through this one; if that waits for copies, `Some` tells when to ask
-    /// again.
-    pub(crate) fn flush_for_peer(&self, ino: InodeId) -> Result<Option<Duration>> {
-        if !self.publisher.publishes_copies(ino, Moment::Close) {
-            return self.flush(ino).map(|()| None);
-        }
-        match self.copy_queue.publish(ino) {
-            None => Ok(Some(ASK_AGAIN)),
-            Some(outcome) => outcome.map(|()| None),
-        }
+    /// Publishes what another host wrote through this one, as the same call of a program here would. If that waits for copies,
+    /// the outcome tells when to ask again, and `asked` what for.
+    ///
+    /// # Errors
+    /// As the call itself.
+    pub(crate) fn publish_for_peer(
+        &self,
+        ino: InodeId,
+        published_for: PublishedFor,
+        asked: &mut Option<Ticket>,
+    ) -> Result<Option<Duration>> {
+        let moment = match published_for {
+            PublishedFor::Close => Moment::Close,
+            PublishedFor::Sync | PublishedFor::SyncData => Moment::Sync,
+        };
+        self.rights.await_membership_to_publish(ino)?;
+        let has_copies = match asked.take() {
+            None if self.publisher.publishes_copies(ino, moment) => {
+                *asked = Some(self.copy_queue.publish(ino));
+                return Ok(Some(ASK_AGAIN));
+            }
+            None => false,
+            Some(ticket) => match self.copy_queue.outcome(ticket) {
+                None => {
+                    *asked = Some(ticket);
+                    return Ok(Some(ASK_AGAIN));
+                }
+                Some(outcome) => outcome.map(|()| true)?,
+            },
+        };
+        match published_for {
+            PublishedFor::Close => self.end_flush(ino, has_copies),
+            PublishedFor::Sync => self.end_fsync(ino, has_copies, false),
+            PublishedFor::SyncData => self.end_fsync(ino, has_copies, true),
+        }?;
+        Ok(None)
     }
 }

@@ -7,7 +7,7 @@ use intarsia_types::{
 };
 use intarsia_wire::{
     AllocateMode, Fault, Handle, Hello, Lane, LockAnswer, LockClaim, LockKind, LockMode, LockPlace,
-    LockQuestion, LockSpan, RecallKind, Request, Response, StoreId, Target, Welcome,
+    LockQuestion, LockSpan, PublishedFor, RecallKind, Request, Response, StoreId, Target, Welcome,
 };
 
 pub(crate) fn ino() -> InodeId {
@@ -127,6 +127,7 @@ pub(crate) fn requests() -> Vec<(&'static str, Request)> {
                 question: LockQuestion::Take { claim: claim(), ticket: None },
             },
         ),
+        ("publish", Request::Publish { handle, call: 9, published_for: PublishedFor::SyncData }),
     ];
     all.extend(lock_questions().into_iter().map(|(name, question)| {
         (name, Request::Lock { place: LockPlace { ino, epoch: 3, life: 8 }, question })
