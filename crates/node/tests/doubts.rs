@@ -40,6 +40,10 @@ struct Faults {
     /// The next commit that gives the right to write has no answer, and is made when a test does so.
     is_late: AtomicBool,
     late: Mutex<Option<LateCommit>>,
+    /// The next commit that changes what stands beside an inode is made, and no answer comes.
+    loses_body: AtomicBool,
+    /// What another thread does before a commit that changes the ledger of free files.
+    before_offer: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     /// What another thread does once a commit that removes sums is made, and before its own host hears of that.
     meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
@@ -168,6 +172,11 @@ impl MetaEngine for Unanswering {
             gives_right(&mutations).then(|| self.faults.holds_passing.lock().unwrap().take());
         if let Some(go_on) = held.flatten() {
             go_on.recv_timeout(Duration::from_secs(60)).unwrap();
+        }
+        if changes_ledger(&mutations)
+            && let Some(work) = self.faults.before_offer.lock().unwrap().take()
+        {
+            std::thread::spawn(work).join().unwrap();
         }
         let outcome = self.engine.commit(partition, op, conditions, mutations.clone());
         if removes_sums(&mutations)
@@ -648,4 +657,29 @@ fn a_close_through_a_home_that_could_not_publish_fails_until_it_is_published() {
     assert_eq!(records(deployment.engine()).get(ino).unwrap().size_bytes, MIB as u64 + 6);
     a.release(ino, true);
     b.release(ino, false);
+}
+
+#[test]
+fn what_is_written_while_copies_are_made_is_published_by_the_next_close() {
+    let deployment = Deployment::new();
+    let (a, b, faults) = hosts(&deployment);
+    hint(&a, "replicas", "2");
+    hint(&a, "close", "safe");
+    let ino = put(&a, "f", &pattern(8192, 0));
+    a.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
+    // Often both are written within the same step of the clock.
+    for round in 1..25 {
+        let (first, second) = (pattern(8192, round), pattern(8192, 100 + round));
+        let (writer, content) = (Arc::clone(&a), second.clone());
+        let write = move || writer.write(ino, 0, &content, false, false).unwrap();
+        a.write(ino, 0, &first, false, false).unwrap();
+        *faults.before_offer.lock().unwrap() = Some(Box::new(write));
+        a.flush(ino).unwrap();
+        assert!(faults.before_offer.lock().unwrap().is_none(), "it was written meanwhile");
+        // So that the clock has moved on.
+        std::thread::sleep(Duration::from_millis(30));
+        a.flush(ino).unwrap();
+        assert!(content_of(&b, ino).unwrap() == second, "round {round}");
+    }
+    a.release(ino, true);
 }

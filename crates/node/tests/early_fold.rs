@@ -19,6 +19,7 @@ use deployment::{
     wait_until,
 };
 use hooked::{Hook, Hooked};
+use intarsia_meta::keys;
 use intarsia_node::{AttrChange, KernelBacking, Node, SetMode};
 use intarsia_types::{Error, InodeId, PartitionId, Result};
 use parking_lot::Mutex;
@@ -156,6 +157,62 @@ fn a_file_that_is_still_mapped_keeps_its_place() {
     drop(mapped);
     settle(&a);
     assert_eq!(get(&b, "f").unwrap(), b"after!");
+    end(&deployment, &[a, b]);
+}
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// Does something while a content is being put beside its inode.
+#[derive(Default)]
+struct Meanwhile(Mutex<Option<Work>>);
+
+impl Hook for Meanwhile {
+    fn before_request(&self, what: &str, of: &mut dyn Iterator<Item = &[u8]>) {
+        for key in of {
+            if what == "commit"
+                && key.starts_with(&[keys::BODY])
+                && let Some(work) = self.0.lock().take()
+            {
+                work();
+            }
+        }
+    }
+
+    fn before_commit(&self, _: PartitionId) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn what_is_written_past_the_process_while_a_close_publishes_is_published_by_the_next_one() {
+    let deployment = Deployment::new();
+    let mut engine = None;
+    let a = deployment.start_as("a", |options| {
+        let cluster = options.cluster.as_mut().unwrap();
+        let hooked = Hooked::new(Arc::clone(&cluster.engine), Meanwhile::default());
+        cluster.engine = Arc::clone(&hooked) as _;
+        engine = Some(hooked);
+    });
+    let engine = engine.unwrap();
+    let b = deployment.start("b");
+    a.set_kernel_mode(true, false);
+    [&a, &b].iter().for_each(|node| node.meet_members().unwrap());
+    let file = Past::create(&a, "f");
+    file.write(b"one of two");
+    let backing = OpenOptions::new().write(true).open(&file.backing).unwrap();
+    *engine.hook.0.lock() = Some(Box::new(move || {
+        // In the same step of the clock.
+        let at = backing.metadata().unwrap().modified().unwrap();
+        backing.write_all_at(b"two of two", 0).unwrap();
+        backing.set_modified(at).unwrap();
+    }));
+    file.flush();
+    assert!(engine.hook.0.lock().is_none(), "it was written meanwhile");
+    // So that the clock has moved on.
+    std::thread::sleep(Duration::from_millis(30));
+    file.flush();
+    assert_eq!(get(&b, "f").unwrap(), b"two of two");
+    a.release(file.ino, true);
     end(&deployment, &[a, b]);
 }
 

@@ -63,7 +63,8 @@ impl LiveState {
         self.copied = Some(copied);
         self.record = Some(inode);
         self.publishing.publish();
-        if is_unchanged {
+        // Times do not tell what was written in the same step of the clock.
+        if is_unchanged && !self.overlay.is_newer {
             if !publication.strict_sums.is_empty() {
                 self.sums.note_stored(true);
             }
@@ -176,6 +177,7 @@ impl CopiedFiles {
             return Ok(None);
         }
         state.notice_writes(&self.kernel)?;
+        state.overlay.is_newer = false;
         self.publication(state, record, wanted)
     }
 

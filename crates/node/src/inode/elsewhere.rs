@@ -292,7 +292,7 @@ impl Elsewhere {
         };
         if published != content {
             *published = content.to_vec();
-            state.overlay.is_dirty = true;
+            state.overlay.note_written();
             state.overlay.mtime = Some(now());
             state.overlay.ctime = Some(now());
         }

@@ -41,6 +41,16 @@ pub(crate) struct Overlay {
     pub(crate) mtime: Option<Timestamp>,
     pub(crate) ctime: Option<Timestamp>,
     pub(crate) is_dirty: bool,
+    /// It was written to through the process since the publication with copies began that is under way, or was the last.
+    pub(crate) is_newer: bool,
+}
+
+impl Overlay {
+    /// The content has changed, which the record does not have yet.
+    pub(crate) const fn note_written(&mut self) {
+        self.is_dirty = true;
+        self.is_newer = true;
+    }
 }
 
 /// The changing part of a live inode.

@@ -204,8 +204,12 @@ impl LiveState {
             .record
             .as_ref()
             .is_some_and(|r| r.size_bytes == stat.size_bytes && r.mtime == stat.mtime);
-        if is_recorded && self.is_as_folded()? {
-            return Ok(false);
+        // Times do not tell what was written past the process in the same step of the clock as what was published.
+        if self.unnamed().is_some() {
+            return Ok(!is_recorded || !self.is_as_folded()?);
+        }
+        if self.is_passed() && self.copied.is_some_and(|copied| !copied.is_exact()) {
+            return Ok(true);
         }
         let age = intarsia_sync::system_now().duration_since(stat.ctime.into()).unwrap_or_default();
         Ok(!is_recorded || age < TICK || stat.ctime > self.seen_ctime)

@@ -182,6 +182,11 @@ impl Publication {
 }
 
 impl Copied {
+    /// Whether the times of the home's file tell if it is still what was copied.
+    pub(crate) const fn is_exact(&self) -> bool {
+        self.is_exact
+    }
+
     /// Whether the home's file has surely not changed since.
     pub(crate) fn is_of(&self, stat: &BackingStat) -> bool {
         self.is_exact && self.size_bytes == stat.size_bytes && self.ctime == stat.ctime

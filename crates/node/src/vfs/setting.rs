@@ -111,7 +111,7 @@ impl Setter {
                 if defers {
                     state.overlay.mtime = Some(mtime.resolve(now));
                     state.overlay.ctime = Some(ctime.unwrap_or(now));
-                    state.overlay.is_dirty = true;
+                    state.overlay.note_written();
                 }
                 defers
             })

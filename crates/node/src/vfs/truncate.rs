@@ -81,7 +81,7 @@ impl Writer {
         }
         let now = now();
         state.overlay.size_bytes = size_bytes;
-        state.overlay.is_dirty = true;
+        state.overlay.note_written();
         state.overlay.mtime = Some(now);
         state.overlay.ctime = Some(now);
         let is_published_later = state.handles > 0 && state.has_published_elsewhere();

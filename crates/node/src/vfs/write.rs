@@ -355,7 +355,7 @@ const fn allocated(
 
 fn note_write(state: &mut LiveState, end_bytes: u64, is_write_back: bool) {
     state.overlay.size_bytes = state.overlay.size_bytes.max(end_bytes);
-    state.overlay.is_dirty = true;
+    state.overlay.note_written();
     if !is_write_back {
         let now = now();
         state.overlay.mtime = Some(now);
