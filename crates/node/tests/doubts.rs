@@ -683,3 +683,27 @@ fn what_is_written_while_copies_are_made_is_published_by_the_next_close() {
     }
     a.release(ino, true);
 }
+
+/// The copy that was named is given back when another one takes its place.
+#[test]
+fn copies_that_were_named_without_an_answer_are_not_lost_sight_of() {
+    let deployment = Deployment::new();
+    let (a, b, faults) = hosts(&deployment);
+    hint(&a, "replicas", "2");
+    hint(&a, "close", "safe");
+    let ino = put(&b, "f", b"beside its inode");
+    assert!(b.wait_until_settled(Instant::now() + Duration::from_secs(30)));
+    b.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
+    b.write(ino, 0, &pattern(MIB, 1), false, false).unwrap();
+    faults.is_silent.store(true, Ordering::Release);
+    b.flush(ino).unwrap_err();
+    faults.is_silent.store(false, Ordering::Release);
+    assert_eq!(a.locate("/f").unwrap().nodes, ["b", "a"], "the change was made");
+    b.flush(ino).unwrap();
+    assert_eq!(a.locate("/f").unwrap().nodes, ["b", "a"]);
+    b.release(ino, true);
+    assert!(content_of(&a, ino).unwrap() == pattern(MIB, 1));
+    a.unlink(InodeId::ROOT, b"f").unwrap();
+    let used = || a.status().unwrap().tiers[0].space.used_bytes;
+    wait_until("nothing is in use", || used() == 0);
+}

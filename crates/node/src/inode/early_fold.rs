@@ -49,9 +49,12 @@ pub(crate) fn fold_record(inode: &mut Inode, content: &[u8], extras: &mut Vec<Ex
     inode.blocks_512 = inode.size_bytes.div_ceil(512);
 }
 
-/// Makes an inode's record name the backing file that it does not name.
+/// Makes an inode's record name the backing file that it does not name. If it names it all the same, because the answer to an
+/// earlier change was lost, it goes on naming the copies that came with that: who drops them has to give them back.
 pub(crate) fn unfold_record(inode: &mut Inode, home: BackingRef, extras: &mut Vec<Extra>) {
-    inode.layout = Layout::Local(home);
+    if !inode.layout.copies().contains(&home) {
+        inode.layout = Layout::Local(home);
+    }
     extras.push(Extra::DeleteBody);
 }
 

@@ -155,12 +155,17 @@ impl Publisher {
                     more.extend(dropped.iter().map(|copy| Extra::PutFree(*copy)));
                     fold_record(inode, content, more);
                 }
-                (Some(home), None) if was_folded => unfold_record(inode, home, more),
-                // The copies on other hosts are of what was published before.
-                (Some(home), None) if !keeps_copies => {
-                    dropped = take_over_copies(&mut inode.layout, home, Further::Made(&[]), more)?;
+                (Some(home), None) => {
+                    if was_folded {
+                        unfold_record(inode, home, more);
+                    }
+                    // The copies on other hosts are of what was published before.
+                    if !keeps_copies {
+                        let none = Further::Made(&[]);
+                        dropped = take_over_copies(&mut inode.layout, home, none, more)?;
+                    }
                 }
-                _ => {}
+                (None, _) => {}
             }
             inode.mtime = overlay.mtime.unwrap_or(inode.mtime);
             // Its attributes may have been changed since it was written.
