@@ -73,6 +73,9 @@ impl Faults {
             self.is_cut.store(true, Ordering::Release);
             return true;
         }
+        if changes_body(mutations) && self.loses_body.swap(false, Ordering::AcqRel) {
+            return true;
+        }
         let is_silent = changes_ledger(mutations) && self.is_silent.load(Ordering::Acquire);
         if is_silent {
             let soon = Instant::now() + Duration::from_secs(2);
@@ -90,6 +93,13 @@ fn no_answer() -> Error {
 fn changes_ledger(mutations: &[Mutation]) -> bool {
     mutations.iter().any(|mutation| match mutation {
         Mutation::Put(key, _) | Mutation::Delete(key) => key.starts_with(&[keys::FREE]),
+        _ => false,
+    })
+}
+
+fn changes_body(mutations: &[Mutation]) -> bool {
+    mutations.iter().any(|mutation| match mutation {
+        Mutation::Put(key, _) | Mutation::Delete(key) => key.starts_with(&[keys::BODY]),
         _ => false,
     })
 }
@@ -706,4 +716,58 @@ fn copies_that_were_named_without_an_answer_are_not_lost_sight_of() {
     a.unlink(InodeId::ROOT, b"f").unwrap();
     let used = || a.status().unwrap().tiers[0].space.used_bytes;
     wait_until("nothing is in use", || used() == 0);
+}
+
+/// A small file of b that is open there in a backing file, and was published.
+fn small_in_a_backing_file(b: &Node) -> InodeId {
+    let name = b"f";
+    let (attr, _) =
+        b.create_file(ROOT_CALLER, InodeId::ROOT, name, &regular(), true, &no_kernel).unwrap();
+    b.write(attr.ino, 0, &pattern(8192, 1), false, false).unwrap();
+    b.flush(attr.ino).unwrap();
+    let cut = AttrChange { size_bytes: Some(700), ..AttrChange::default() };
+    b.set_attributes(ROOT_CALLER, attr.ino, &cut).unwrap();
+    attr.ino
+}
+
+/// Its close puts a small file beside its inode, which it does not hear of.
+#[test]
+fn a_file_that_went_beside_its_inode_without_an_answer_is_still_its_hosts() {
+    let deployment = Deployment::new();
+    let (a, b, faults) = hosts(&deployment);
+    let ino = small_in_a_backing_file(&b);
+    faults.loses_body.store(true, Ordering::Release);
+    b.flush(ino).unwrap();
+    assert!(!faults.loses_body.load(Ordering::Acquire), "an answer was lost");
+    assert_eq!(get(&a, "f").unwrap(), pattern(8192, 1)[..700]);
+    b.write(ino, 0, b"written on", false, false).unwrap();
+    b.flush(ino).unwrap();
+    assert_eq!(&get(&a, "f").unwrap()[..10], b"written on");
+    b.release(ino, true);
+    assert!(b.wait_until_settled(Instant::now() + Duration::from_secs(30)));
+    assert_eq!(&get(&b, "f").unwrap()[..10], b"written on");
+}
+
+/// Its close puts a file that has grown into a place of its own, which it does not hear of.
+#[test]
+fn a_file_that_left_its_place_beside_its_inode_without_an_answer_is_still_its_hosts() {
+    let deployment = Deployment::new();
+    let (a, b, faults) = hosts(&deployment);
+    let ino = put(&b, "f", b"beside its inode");
+    assert!(b.wait_until_settled(Instant::now() + Duration::from_secs(30)));
+    b.open_file(ROOT_CALLER, ino, false, false, &no_kernel).unwrap();
+    b.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
+    b.write(ino, 0, &pattern(MIB, 1), false, false).unwrap();
+    faults.loses_body.store(true, Ordering::Release);
+    b.flush(ino).unwrap_err();
+    assert!(!faults.loses_body.load(Ordering::Acquire), "an answer was lost");
+    b.release(ino, true);
+    // Open for reading all the time.
+    overwrite(&b, ino, 0, b"written on", false).unwrap();
+    b.release(ino, false);
+    let mut expected = pattern(MIB, 1);
+    expected[..10].copy_from_slice(b"written on");
+    for node in [&a, &b] {
+        assert!(content_of(node, ino).unwrap() == expected);
+    }
 }

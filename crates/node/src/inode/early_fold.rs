@@ -7,11 +7,11 @@
 //! again; and if the file is still mapped, the record names the backing file again.
 
 use intarsia_codec::block_sum;
-use intarsia_meta::{Extra, Inode};
+use intarsia_meta::{Extra, Inode, Namespace};
 use intarsia_store::{BackingFile, is_unshared};
 use intarsia_types::{BackingRef, CacheHint, Error, InodeId, Layout, Result};
 
-use crate::body::LocalBody;
+use crate::body::{LocalBody, load_inline};
 use crate::inode::live::LiveState;
 use crate::inode::publication::Publisher;
 use crate::inode::settling::{Release, Settler};
@@ -26,6 +26,18 @@ pub(crate) struct EarlyFold {
 impl EarlyFold {
     pub(crate) fn of(content: &[u8]) -> Self {
         Self { len: content.len(), sum: block_sum(content) }
+    }
+
+    /// Whether this is what stands beside an inode now.
+    pub(super) fn is_beside(self, inode: &Inode, namespace: &Namespace) -> Result<bool> {
+        if inode.size_bytes != self.len as u64 {
+            return Ok(false);
+        }
+        match inode.layout {
+            Layout::Empty => Ok(true),
+            Layout::Inline => Ok(Self::of(&load_inline(namespace, inode)?) == self),
+            _ => Ok(false),
+        }
     }
 }
 

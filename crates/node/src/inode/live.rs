@@ -17,6 +17,7 @@ use crate::body::sums::Sums;
 use crate::cache::far_pages::Paged;
 use crate::cache::vouch::{Follower, Round};
 use crate::inode::backing_state::BackingState;
+use crate::inode::early_fold::EarlyFold;
 use crate::inode::entry::Entry;
 use crate::inode::mark::Mark;
 use crate::inode::names_left::NamesLeft;
@@ -97,6 +98,8 @@ pub(crate) struct LiveState {
     pub(crate) copied: Option<Copied>,
     /// Whether a record names the backing file.
     pub(crate) naming: Naming,
+    /// What a change was to put beside the inode whose answer has not come, or was lost.
+    pub(crate) attempted: Option<EarlyFold>,
     /// Whether copies that are wanting stand between what was written here and the other hosts.
     pub(crate) publishing: Publishing,
     /// What is known of the owner of the backing file.
@@ -131,6 +134,7 @@ impl LiveState {
             seen_ctime: Timestamp::default(),
             copied: None,
             naming: Naming::default(),
+            attempted: None,
             publishing: Publishing::default(),
             backing: BackingState::default(),
             accounted_512: 0,
@@ -188,6 +192,7 @@ impl LiveState {
         self.overlay.is_dirty = false;
         self.copied = None;
         self.naming.forget();
+        self.attempted = None;
         self.publishing.publish();
         self.backing.resolve();
         self.accounted_512 = 0;

@@ -124,6 +124,8 @@ impl Publisher {
         };
         let folded = if state.naming.may_fold() { self.foldable(state)? } else { None };
         let was_folded = state.naming.published().is_some();
+        let beside = folded.as_deref().or_else(|| state.inline());
+        let beside = beside.filter(|_| self.members.is_shared()).map(EarlyFold::of);
         if let (Some(sums), true) = (state.sums.get(), state.hints.integrity() == Integrity::Strict)
         {
             extras.extend(checksum_extras(sums));
@@ -175,13 +177,15 @@ impl Publisher {
             }
             Ok(())
         };
+        state.attempted = beside;
         let changed = match &known {
             Some(known) => self.namespace.change_known(known, change),
             None => self.namespace.change(ino, change),
         };
         let inode = state.note_change(changed)?;
         self.replicas.note_dropped(&dropped);
-        match folded.as_deref().map(EarlyFold::of) {
+        state.attempted = None;
+        match beside.filter(|_| folded.is_some()) {
             Some(published) => state.naming.fold(published),
             None => state.naming.name(),
         }

@@ -50,8 +50,10 @@ impl Rights {
         // Asked after that: the next life may have begun meanwhile.
         let me = self.namespace.owner();
         match acquired {
-            Ok(WriteLease::Held(inode)) if is_as_left(&inode, state) => Ok(()),
-            Ok(WriteLease::Held(_)) => {
+            Ok(WriteLease::Held(inode)) => {
+                if self.is_as_left(&inode, state)? {
+                    return Ok(());
+                }
                 self.clear(ino)?;
                 quarantine(&self.removal, ino, state);
                 Ok(())
@@ -130,7 +132,7 @@ impl Rights {
         if let WriteLease::Held(_) = self.passed.acquire_write(&self.namespace, ino)? {
             // The record is another one now, on which no earlier change is conditional.
             let inode = self.namespace.update_with(ino, &[Extra::HoldWritable], |_| Ok(()))?;
-            if is_as_left(&inode, state) {
+            if self.is_as_left(&inode, state)? {
                 state.record = Some(inode);
                 state.backing.resolve();
                 return Ok(());
@@ -142,12 +144,30 @@ impl Rights {
         self.removal.forget_bytes(ino, state);
         Ok(())
     }
+
+    /// Whether the record says of the content what this host last knew, or made of it in a change that had no answer.
+    fn is_as_left(&self, inode: &Inode, state: &mut LiveState) -> Result<bool> {
+        let backing = state.local().map(|local| local.backing);
+        if backing.is_some() && inode.layout.backing() == backing {
+            state.naming.name();
+            return Ok(true);
+        }
+        if let Some(attempted) = state.attempted
+            && attempted.is_beside(inode, &self.namespace)?
+        {
+            if backing.is_some() {
+                state.naming.fold(attempted);
+            }
+            return Ok(true);
+        }
+        Ok(is_as_known(inode, state))
+    }
 }
 
 /// Whether the record says of the content what this host last knew.
-fn is_as_left(inode: &Inode, state: &LiveState) -> bool {
+fn is_as_known(inode: &Inode, state: &LiveState) -> bool {
     match state.local() {
-        Some(local) if state.unnamed().is_none() => inode.layout.backing() == Some(local.backing),
+        Some(_) if state.unnamed().is_none() => false,
         None if state.body.is_none() => !state.overlay.is_dirty,
         None if state.inline().is_none() => false,
         _ => state.record.as_ref().is_some_and(|known| {
