@@ -160,6 +160,33 @@ fn a_file_that_is_still_mapped_keeps_its_place() {
     end(&deployment, &[a, b]);
 }
 
+/// What a close promised of it stood beside the inode, where it outlives its host.
+#[test]
+fn a_file_that_is_still_mapped_gets_a_place_only_with_its_copies() {
+    let deployment = Deployment::new();
+    let [a, b] = two(&deployment);
+    hint(&a, "replicas", "2");
+    hint(&a, "close", "safe");
+    let ino = put(&a, "f", b"before");
+    settle(&a);
+    let file = Past::open(&a, ino);
+    let mapped = OpenOptions::new().write(true).open(&file.backing).unwrap();
+    file.close();
+    assert_eq!(a.locate("/f").unwrap().layout, "inline");
+    let mut located = a.locate("/f").unwrap();
+    wait_until("its place is known", || {
+        located = b.locate("/f").unwrap();
+        located.layout != "inline"
+    });
+    assert_eq!(located.nodes, ["a", "b"]);
+    mapped.write_all_at(b"after!", 0).unwrap();
+    drop(mapped);
+    settle(&a);
+    assert_eq!(get(&b, "f").unwrap(), b"after!");
+    wait_until("its copy is gone", || used_bytes(&b) == 0);
+    end(&deployment, &[a, b]);
+}
+
 type Work = Box<dyn FnOnce() + Send>;
 
 /// Does something while a content is being put beside its inode.

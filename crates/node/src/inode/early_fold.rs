@@ -12,6 +12,7 @@ use intarsia_store::{BackingFile, is_unshared};
 use intarsia_types::{BackingRef, CacheHint, Error, InodeId, Layout, Result};
 
 use crate::body::{LocalBody, load_inline};
+use crate::inode::copied_files::Moment;
 use crate::inode::live::LiveState;
 use crate::inode::publication::Publisher;
 use crate::inode::settling::{Release, Settler};
@@ -207,6 +208,11 @@ impl Settler {
         if is_mapped {
             // It may be written to for long: not without a name.
             state.naming.keep_name();
+        }
+        if state.awaits_copies(&self.placing, Moment::Sync) {
+            // What was published outlives this host beside the inode, until its successor has the copies that are to do so.
+            state.publishing.withhold();
+            return Ok(false);
         }
         match self.publisher.persist(ino, state) {
             Err(Error::NotFound) => {
