@@ -277,13 +277,29 @@ impl Adapter {
         }
     }
 
-    fn wait_for_peer(&self, read: FarRead, timer: OpTimer, reply: ReplyData) {
+    fn wait_for_peer(&self, read: FarRead, place: Place, timer: OpTimer, reply: ReplyData) {
         let node = Arc::clone(&self.node);
         self.lanes.peers.run(move || {
             READ_BUFFER.with_borrow_mut(|buffer| {
-                read.finish(buffer, |bytes| answer_remote_read(&node, &timer, bytes, reply));
+                read.finish(buffer, |bytes| match bytes {
+                    Ok(bytes) => answer_remote_read(&node, &timer, Ok(bytes), reply),
+                    Err(error) => read_moved(&node, place, error, &timer, reply),
+                });
             });
         });
+    }
+}
+
+/// A file, and the bytes of it that a program reads: the first, and how many.
+type Place = (InodeId, u64, usize);
+
+/// The bytes could not be had from the host that they were asked of; they may be at another one by now.
+fn read_moved(node: &Node, place: Place, error: Error, timer: &OpTimer, reply: ReplyData) {
+    let (ino, offset, size) = place;
+    let mut bytes = vec![0; size];
+    match node.read_moved(ino, offset, &mut bytes).unwrap_or(Err(error)) {
+        Ok(len) => answer_read(node, timer, Ok(&bytes[..len]), reply),
+        Err(error) => answer_remote_read(node, timer, Err(error), reply),
     }
 }
 
@@ -682,15 +698,20 @@ impl Filesystem for Adapter {
                 }
                 Ok(Reading::Elsewhere(read)) if read.is_ready() => {
                     self.record_moved(fh, Direction::Read, (offset, size), &timer);
-                    let deliver = |bytes: Result<&[u8]>| {
-                        answer_remote_read(&self.node, &timer, bytes, reply);
+                    let deliver = |bytes: Result<&[u8]>| match bytes {
+                        Ok(bytes) => answer_remote_read(&self.node, &timer, Ok(bytes), reply),
+                        Err(error) => {
+                            let (node, place) = (Arc::clone(&self.node), (ino(n), offset, size));
+                            let look = move || read_moved(&node, place, error, &timer, reply);
+                            self.lanes.peers.run(look);
+                        }
                     };
                     read.finish(buffer, deliver);
                 }
                 // This thread has other requests to take meanwhile.
                 Ok(Reading::Elsewhere(read)) => {
                     self.record_moved(fh, Direction::Read, (offset, size), &timer);
-                    self.wait_for_peer(read, timer, reply);
+                    self.wait_for_peer(read, (ino(n), offset, size), timer, reply);
                 }
                 Err(e) => answer_read(&self.node, &timer, Err(e), reply),
             }

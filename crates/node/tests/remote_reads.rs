@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use deployment::{
     Deployment, MIB, ROOT_CALLER, crash, get, metric, no_kernel, overwrite, pattern, put,
-    wait_until,
+    wait_until, write_and_close,
 };
 use intarsia_node::{Node, Reading};
 use intarsia_types::InodeId;
@@ -193,4 +193,51 @@ fn a_file_open_at_a_host_that_began_anew_is_not_taken_for_another() {
     }
     a.close().unwrap();
     b.close().unwrap();
+}
+
+/// What was open for writing at the home is lost with the connection; who reads on does not need it.
+#[test]
+fn a_reader_goes_on_after_the_last_writer_here_has_closed_though_the_connection_is_lost() {
+    let deployment = Deployment::new();
+    let (a, b, ino) = open_at_b(&deployment, &pattern(MIB, 1));
+    b.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
+    write_and_close(&b, ino, 5, b"written at b");
+    let lose_connection = || {
+        a.stop_serving();
+        a.serve_again().unwrap();
+        b.meet_members().unwrap();
+    };
+    lose_connection();
+    assert_eq!(read(&b, ino, 5, 12), b"written at b");
+    // And once more for writing, while it is open for reading.
+    b.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
+    write_and_close(&b, ino, 5, b"written more");
+    lose_connection();
+    overwrite(&b, ino, 5, b"written last", false).unwrap();
+    assert_eq!(read(&b, ino, 5, 12), b"written last");
+    assert_eq!(get(&a, "f").unwrap()[5..17], *b"written last");
+    b.release(ino, false);
+    a.close().unwrap();
+    b.close().unwrap();
+}
+
+#[test]
+fn a_reader_goes_on_where_the_file_is_once_its_home_is_another_host() {
+    let deployment = Deployment::new();
+    let (a, b, ino) = open_at_b(&deployment, &pattern(4 * MIB, 1));
+    let c = deployment.start("c");
+    [&a, &b, &c].iter().for_each(|node| node.meet_members().unwrap());
+    assert_eq!(read(&b, ino, 0, REQUEST), pattern(4 * MIB, 1)[..REQUEST]);
+    a.stop_serving();
+    a.serve_again().unwrap();
+    [&b, &c].iter().for_each(|node| node.meet_members().unwrap());
+    // Nothing here says that the file is open at b.
+    let new = pattern(4 * MIB, 2);
+    overwrite(&c, ino, 0, &new, true).unwrap();
+    assert_eq!(c.locate("/f").unwrap().nodes, ["c"]);
+    assert_eq!(read(&b, ino, 3 * MIB, REQUEST), new[3 * MIB..3 * MIB + REQUEST]);
+    b.release(ino, false);
+    for node in [&a, &b, &c] {
+        node.close().unwrap();
+    }
 }

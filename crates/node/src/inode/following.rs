@@ -103,6 +103,33 @@ impl Following {
         loaded
     }
 
+    /// Goes over to reading what the record says, of a file that programs here wrote through its home and have all closed: what
+    /// is open there for writing is lost with the connection, and whoever reads on needs it no more. A file that was removed
+    /// stays as it is open.
+    pub(crate) fn end_writing_elsewhere(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
+        if state.writers > 0 || state.handles == 0 || !state.writes_remotely() {
+            return Ok(());
+        }
+        let replaced = self.namespace.get(ino).and_then(|inode| self.replace_body(state, &inode));
+        match replaced {
+            Err(Error::NotFound | Error::Busy(_)) if state.body.is_some() => Ok(()),
+            outcome => outcome,
+        }
+    }
+
+    /// Goes over to where the record says that the bytes are, of a file that is only read here and could not be read where it is
+    /// open. Whether that is another place.
+    pub(crate) fn follow_moved(&self, ino: InodeId, state: &mut LiveState) -> Result<bool> {
+        let Some(remote) = state.remote().filter(|remote| !remote.may_write()) else {
+            return Ok(false);
+        };
+        let inode = self.namespace.get(ino)?;
+        if self.copies.hosts_of(&inode)?.first() == Some(&remote.home()) {
+            return Ok(false);
+        }
+        self.replace_body(state, &inode).map(|()| true)
+    }
+
     /// Whether another host has changed the file since its body was read. What is being written here is newer than
     /// any record.
     fn is_outdated(&self, state: &mut LiveState, inode: &Inode) -> Result<bool> {

@@ -159,6 +159,11 @@ impl Leases {
             return self.regular(ino).map(Attempt::Done);
         };
         state.require_ours()?;
+        match self.following.end_writing_elsewhere(ino, state) {
+            // Who is to write does not need it.
+            Err(error) if write.is_some() && is_of_the_host(&error) => {}
+            ended => ended?,
+        }
         let Some(content) = write else {
             let inode = self.regular(ino)?;
             self.renew_stamp(&inode, state);

@@ -165,6 +165,20 @@ impl Node {
         self.calls.reader.read(ino, offset_bytes, buffer)
     }
 
+    /// Reads anew what could not be read at the host where the file is open; none if its bytes are at no other host by now.
+    /// May wait for another host.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn read_moved(
+        &self,
+        ino: InodeId,
+        offset_bytes: u64,
+        buffer: &mut [u8],
+    ) -> Option<Result<usize>> {
+        self.calls.reader.read_moved(ino, offset_bytes, buffer)
+    }
+
     /// Reads into `buffer` what is on this host, or begins to fetch it from another one.
     ///
     /// # Errors

@@ -55,6 +55,24 @@ impl Reader {
     /// # Errors
     /// [`Error::Corrupt`] when a checksum does not match, else the system's own.
     pub(crate) fn read(&self, ino: InodeId, offset_bytes: u64, buffer: &mut [u8]) -> Result<usize> {
+        self.read_once(ino, offset_bytes, buffer)
+            .or_else(|error| self.read_moved(ino, offset_bytes, buffer).unwrap_or(Err(error)))
+    }
+
+    /// Reads anew what could not be read where the file is open, if its bytes are elsewhere by now: another host has become
+    /// its home after the connection was lost.
+    pub(crate) fn read_moved(
+        &self,
+        ino: InodeId,
+        offset_bytes: u64,
+        buffer: &mut [u8],
+    ) -> Option<Result<usize>> {
+        let follow = |state: &mut LiveState| self.following.follow_moved(ino, state);
+        let has_moved = self.live.with_existing(ino, follow)?.unwrap_or(false);
+        has_moved.then(|| self.read_once(ino, offset_bytes, buffer))
+    }
+
+    fn read_once(&self, ino: InodeId, offset_bytes: u64, buffer: &mut [u8]) -> Result<usize> {
         match self.source_of(ino, offset_bytes, buffer)? {
             Source::Done(n) => Ok(self.count_read(n)),
             Source::File(file) => Ok(self.count_read(file.read_at(buffer, offset_bytes)?)),
@@ -114,6 +132,7 @@ impl Reader {
     fn source_of(&self, ino: InodeId, offset_bytes: u64, buffer: &mut [u8]) -> Result<Source> {
         self.live.reach(ino, |state| {
             state.require_ours()?;
+            self.following.end_writing_elsewhere(ino, state)?;
             let end = offset_bytes.saturating_add(buffer.len() as u64);
             let ends_before = self.known_end(state).filter(|known| end > *known);
             if ends_before.is_some_and(|_| !is_recent(state.followed_at)) {
