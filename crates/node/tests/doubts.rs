@@ -771,3 +771,33 @@ fn a_file_that_left_its_place_beside_its_inode_without_an_answer_is_still_its_ho
         assert!(content_of(node, ino).unwrap() == expected);
     }
 }
+
+/// The right to write a small file went back, which its host does not know; another host has written to it since.
+#[test]
+fn a_file_whose_right_went_back_without_an_answer_is_read_as_another_host_has_written_it() {
+    let deployment = Deployment::new();
+    let (a, b, faults) = hosts(&deployment);
+    let cut_off = || {
+        faults.is_to_be_cut.store(true, Ordering::Release);
+        wait_until("it has settled", || faults.is_cut.load(Ordering::Acquire));
+        faults.is_cut.store(false, Ordering::Release);
+    };
+    // Its bytes stand beside the inode, and it is open at the other host all the time.
+    let ino = put(&b, "g", b"before");
+    cut_off();
+    b.open_file(ROOT_CALLER, ino, false, false, &no_kernel).unwrap();
+    overwrite(&a, ino, 0, b"after and longer", true).unwrap();
+    let mut buffer = [0; 64];
+    wait_until("it is read as it is now", || {
+        let n = b.read(ino, 0, &mut buffer).unwrap();
+        &buffer[..n] == b"after and longer"
+    });
+    b.release(ino, false);
+    // They are in a backing file of which no record knows.
+    let ino = small_in_a_backing_file(&b);
+    b.flush(ino).unwrap();
+    b.release(ino, true);
+    cut_off();
+    overwrite(&a, ino, 0, b"after", true).unwrap();
+    assert_eq!(content_of(&b, ino).unwrap(), b"after");
+}

@@ -165,6 +165,10 @@ impl Leases {
             ended => ended?,
         }
         let Some(content) = write else {
+            if !state.is_open() {
+                // Whoever opens it keeps it open, and would go on reading what another host has changed since.
+                self.rights.confirm_lease(ino, state)?;
+            }
             let inode = self.regular(ino)?;
             self.renew_stamp(&inode, state);
             let renewed = self.following.renew_body(state, &inode);

@@ -29,6 +29,7 @@ use crate::metrics::Metrics;
 use crate::replication::Replicas;
 use crate::replication::further::{Further, take_over_copies};
 use crate::space::hints::own_hints;
+use crate::space::ledger::is_uncertain;
 use crate::space::placing::Placing;
 use crate::space::tiers::Tiers;
 
@@ -263,6 +264,14 @@ impl Settler {
             let settled = self.namespace.change_known(inode, |_, more| {
                 more.extend_from_slice(&extras);
                 Ok(())
+            });
+            let settled = settled.inspect_err(|error| {
+                if is_uncertain(error) && state.holds_lease() && !state.overlay.is_dirty {
+                    // Another host may have the right by now, and nothing here is needed to find out.
+                    state.mark.clear();
+                    state.body = None;
+                    self.rights.give_lease_back(ino, state);
+                }
             })?;
             state.mark.clear();
             state.right.release();
