@@ -30,6 +30,9 @@ const STARTING: &str = "starting";
 const SERVING: &str = "serving";
 /// A node that nobody waits for may take so long to end in order.
 const LEFTOVER_PATIENCE: Duration = Duration::from_secs(5);
+/// A node that was told to stay may take so long to say so: on a busy machine its thread waits for a turn.
+const SETTLE_PATIENCE: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(2);
 /// A verb that is ended by force may take so long to end by itself.
 const VERB_PATIENCE: Duration = Duration::from_secs(3);
 /// What the kernel may need to close what a node has open that was killed.
@@ -216,6 +219,17 @@ pub(crate) fn serving(dir: &Path) -> Option<Process> {
     (holder.doing == SERVING).then_some(holder.process)
 }
 
+/// Waits until the node of a directory, which was told to stay, has said that it does; until then others take it for one
+/// that nobody waits for, and end it. Returns also when it has ended, or takes too long for that.
+pub(crate) fn await_settled(dir: &Path) {
+    let deadline = Instant::now() + SETTLE_PATIENCE;
+    let is_starting =
+        || claim::holder(&dir.join(claim::NODE)).is_some_and(|holder| holder.doing == STARTING);
+    while is_starting() && Instant::now() < deadline {
+        std::thread::sleep(PAUSE);
+    }
+}
+
 /// The node that works in a directory, as one that serves or stops, not one that is starting.
 pub(crate) fn working(dir: &Path) -> Option<Process> {
     let holder = claim::holder(&dir.join(claim::NODE))?;
@@ -291,6 +305,25 @@ mod tests {
             come_and_go();
         });
     }
+
+    #[test]
+    fn a_node_that_was_told_to_stay_is_waited_for_until_it_says_so() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path();
+        let mut node = Claim::take(&dir.join(claim::NODE), STARTING, Duration::ZERO).unwrap();
+        let says = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let up = scope.spawn(|| {
+                await_settled(dir);
+                says.load(Ordering::Acquire)
+            });
+            std::thread::sleep(Duration::from_millis(100));
+            says.store(true, Ordering::Release);
+            node.say(SERVING).unwrap();
+            assert!(up.join().unwrap());
+        });
+    }
+
     #[test]
     fn a_down_by_force_ends_another_verb_and_does_not_go_past_it() {
         let root = tempfile::tempdir().unwrap();

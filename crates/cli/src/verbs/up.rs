@@ -76,6 +76,7 @@ pub(crate) fn run(arguments: &Up, global: &Global) -> Outcome<Exit> {
     })?;
     failpoint::reach("up-here:started");
     tether.release()?;
+    tenure::await_settled(&dir);
     failpoint::reach("up-here:stayed");
     announce(&ready, arguments.json)?;
     Ok(Exit::Ok)

@@ -71,6 +71,7 @@ pub(super) fn run(orders: &mut Orders) -> Outcome<Exit> {
     };
     if let Some(UpStep::Stay) = orders.next()? {
         let released = started.tether.release();
+        tenure::await_settled(&told.settings.dir);
         failpoint::reach("agent-up:stayed");
         answer(&released)?;
     } else {
@@ -104,7 +105,9 @@ pub(super) fn keep(orders: &mut Orders) -> Outcome<Exit> {
         return Ok(Exit::Ok);
     };
     let node = started.tether.process();
-    answer(&started.tether.release())?;
+    let released = started.tether.release();
+    tenure::await_settled(&settings.dir);
+    answer(&released)?;
     // From here on 'down' may take it down.
     drop(begun);
     let (sender, happenings) = mpsc::channel();
