@@ -17,7 +17,7 @@ use rustix::process::Signal;
 use crate::config::Settings;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::failpoint;
-use crate::launch::STAY;
+use crate::launch::{STAY, Tether};
 use crate::output;
 use crate::process::Process;
 
@@ -213,18 +213,32 @@ fn refused(error: Error) -> Failure {
     }
 }
 
+/// The node of a directory, with what it says it is doing.
+fn node(dir: &Path) -> Option<claim::Holder> {
+    claim::holder(&dir.join(claim::NODE))
+}
+
 /// The node that serves the store in a directory.
 pub(crate) fn serving(dir: &Path) -> Option<Process> {
-    let holder = claim::holder(&dir.join(claim::NODE))?;
+    let holder = node(dir)?;
     (holder.doing == SERVING).then_some(holder.process)
+}
+
+/// Has the node of a directory stay, and waits until it has said that it does.
+///
+/// # Errors
+/// When it has ended.
+pub(crate) fn let_stay(tether: Tether, dir: &Path) -> Outcome {
+    tether.release()?;
+    await_settled(dir);
+    Ok(())
 }
 
 /// Waits until the node of a directory, which was told to stay, has said that it does; until then others take it for one
 /// that nobody waits for, and end it. Returns also when it has ended, or takes too long for that.
-pub(crate) fn await_settled(dir: &Path) {
+fn await_settled(dir: &Path) {
     let deadline = Instant::now() + SETTLE_PATIENCE;
-    let is_starting =
-        || claim::holder(&dir.join(claim::NODE)).is_some_and(|holder| holder.doing == STARTING);
+    let is_starting = || node(dir).is_some_and(|holder| holder.doing == STARTING);
     while is_starting() && Instant::now() < deadline {
         std::thread::sleep(PAUSE);
     }
@@ -232,7 +246,7 @@ pub(crate) fn await_settled(dir: &Path) {
 
 /// The node that works in a directory, as one that serves or stops, not one that is starting.
 pub(crate) fn working(dir: &Path) -> Option<Process> {
-    let holder = claim::holder(&dir.join(claim::NODE))?;
+    let holder = node(dir)?;
     (holder.doing != STARTING && !holder.process.has_ended()).then_some(holder.process)
 }
 
@@ -242,7 +256,7 @@ pub(crate) fn working(dir: &Path) -> Option<Process> {
 /// # Errors
 /// Busy, when one that is stopping has not ended within `patience`.
 pub(crate) fn end_leftover(dir: &Path, patience: Duration) -> Outcome {
-    let Some(holder) = claim::holder(&dir.join(claim::NODE)) else { return Ok(()) };
+    let Some(holder) = node(dir) else { return Ok(()) };
     let process = holder.process;
     match holder.doing.as_str() {
         SERVING => Ok(()),

@@ -165,7 +165,7 @@ impl ServerStart<'_> {
         }
         let kept = self.assembly.iter().flat_map(|assembly| &assembly.kept);
         for one in kept.filter(|one| one.host == *self.host && !one.is_complete) {
-            intarsia_cluster::servers::note_incomplete(&self.dir.join(one.number.to_string()))?;
+            servers::note_incomplete(&self.dir.join(one.number.to_string()))?;
         }
         Ok(())
     }

@@ -75,8 +75,7 @@ pub(crate) fn run(arguments: &Up, global: &Global) -> Outcome<Exit> {
         made_dir::forget_unfounded(&dir, &made);
     })?;
     failpoint::reach("up-here:started");
-    tether.release()?;
-    tenure::await_settled(&dir);
+    tenure::let_stay(tether, &dir)?;
     failpoint::reach("up-here:stayed");
     announce(&ready, arguments.json)?;
     Ok(Exit::Ok)

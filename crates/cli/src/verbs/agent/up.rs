@@ -70,10 +70,9 @@ pub(super) fn run(orders: &mut Orders) -> Outcome<Exit> {
         return Ok(Exit::Ok);
     };
     if let Some(UpStep::Stay) = orders.next()? {
-        let released = started.tether.release();
-        tenure::await_settled(&told.settings.dir);
+        let stays = tenure::let_stay(started.tether, &told.settings.dir);
         failpoint::reach("agent-up:stayed");
-        answer(&released)?;
+        answer(&stays)?;
     } else {
         started.take_back(&told.settings);
         begun.clear();
@@ -105,9 +104,7 @@ pub(super) fn keep(orders: &mut Orders) -> Outcome<Exit> {
         return Ok(Exit::Ok);
     };
     let node = started.tether.process();
-    let released = started.tether.release();
-    tenure::await_settled(&settings.dir);
-    answer(&released)?;
+    answer(&tenure::let_stay(started.tether, &settings.dir))?;
     // From here on 'down' may take it down.
     drop(begun);
     let (sender, happenings) = mpsc::channel();
