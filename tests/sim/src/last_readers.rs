@@ -14,7 +14,6 @@ use parking_lot::Mutex;
 
 use crate::client::{ENOENT, Program};
 use crate::drawing::Draws;
-use crate::findings::Findings;
 use crate::host::Care;
 use crate::open_file::LettingGo;
 use crate::others::{Role, Shift};
@@ -106,23 +105,17 @@ impl Board {
 
 struct Reader<'a> {
     program: &'a Program,
-    findings: &'a Findings,
     board: &'a Board,
-    care: Care,
-    draws: Draws,
-    /// Begins the names of its files.
-    life: String,
+    role: Role<'a>,
     made: u64,
 }
 
 /// Makes and reads files until the shift ends.
 pub(crate) fn read_until(program: &Program, board: &Board, role: Role<'_>, shift: Shift) {
-    let Role { findings, care, draws, life } = role;
-    let mut reader = Reader { program, findings, board, care, draws, life, made: 0 };
+    let mut reader = Reader { program, board, role, made: 0 };
     while Instant::now() < shift.end {
-        let pause = 20 + reader.draws.below(shift.pause_ms);
-        program.rest(Duration::from_millis(pause));
-        match reader.draws.below(5) {
+        shift.rest(program, &mut reader.role.draws);
+        match reader.role.draws.below(5) {
             0 | 1 => reader.make(),
             2 => reader.look_for_gone(),
             _ => reader.read(),
@@ -133,10 +126,10 @@ pub(crate) fn read_until(program: &Program, board: &Board, role: Role<'_>, shift
 impl Reader<'_> {
     fn make(&mut self) {
         self.made += 1;
-        let path = format!("{DIRECTORY}/{}-{}", self.life, self.made);
-        let len = self.draws.pick(&LENGTHS).unwrap_or(1);
-        let content = self.draws.bytes(len);
-        let own = (1 + self.draws.below(READERS_MAX), self.draws.is_one_in(2));
+        let path = format!("{DIRECTORY}/{}-{}", self.role.life, self.made);
+        let len = self.role.draws.pick(&LENGTHS).unwrap_or(1);
+        let content = self.role.draws.bytes(len);
+        let own = (1 + self.role.draws.below(READERS_MAX), self.role.draws.is_one_in(2));
         match self.fill(&path, &content, own.1.then_some(own.0)) {
             Ok(()) => self.board.add(path, content, if own.1 { own.0 } else { READERS }),
             Err(error) => {
@@ -148,7 +141,7 @@ impl Reader<'_> {
     }
 
     fn fill(&self, path: &str, content: &[u8], readers: Option<u64>) -> IoResult<()> {
-        let (program, findings) = (self.program, self.findings);
+        let (program, findings) = (self.program, self.role.findings);
         let mut file = findings.call("open", &[], || program.create_new(path))?;
         if let Some(readers) = readers {
             let (name, value) = (HintKey::Lifetime.attribute(), format!("reads:{readers}"));
@@ -161,25 +154,26 @@ impl Reader<'_> {
     }
 
     fn read(&mut self) {
-        let (program, findings) = (self.program, self.findings);
-        let Some((index, known)) = self.board.take(&mut self.draws) else { return };
+        let (program, findings) = (self.program, self.role.findings);
+        let Some((index, known)) = self.board.take(&mut self.role.draws) else { return };
         let path = &known.path;
         let file = match findings.call("open", &[], || program.open(path)) {
             Ok(file) => file,
             Err(error) => {
                 if error.raw_os_error() == Some(ENOENT) {
-                    findings.tell(format!("{path} is gone before its last reader, {}", self.life));
+                    findings
+                        .tell(format!("{path} is gone before its last reader, {}", self.role.life));
                 }
                 return;
             }
         };
         let ino = file.ino;
         let content = program.whole(&file, findings);
-        if content.is_ok_and(|content| content != *known.content) && self.care != Care::Frail {
-            findings.tell(format!("{} reads something else in {path}", self.life));
+        if content.is_ok_and(|content| content != *known.content) && self.role.care != Care::Frail {
+            findings.tell(format!("{} reads something else in {path}", self.role.life));
         }
-        if self.draws.is_one_in(4) {
-            thread::sleep(Duration::from_millis(self.draws.below(2_000)));
+        if self.role.draws.is_one_in(4) {
+            thread::sleep(Duration::from_millis(self.role.draws.below(2_000)));
         }
         let mut letting_go = None;
         let _ = findings.call("close", &[], || {
@@ -195,15 +189,17 @@ impl Reader<'_> {
     }
 
     fn look_for_gone(&mut self) {
-        if let Some(path) = self.board.any_gone(&mut self.draws) {
+        if let Some(path) = self.board.any_gone(&mut self.role.draws) {
             self.require_gone(&path);
         }
     }
 
     fn require_gone(&self, path: &str) {
-        if self.findings.call("stat", &[ENOENT], || self.program.stat(path)).is_ok() {
-            self.findings
-                .tell(format!("{path} is there after its last reader, as {} sees it", self.life));
+        if self.role.findings.call("stat", &[ENOENT], || self.program.stat(path)).is_ok() {
+            self.role.findings.tell(format!(
+                "{path} is there after its last reader, as {} sees it",
+                self.role.life
+            ));
         }
     }
 }

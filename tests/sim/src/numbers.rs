@@ -13,8 +13,6 @@ use parking_lot::Mutex;
 
 use crate::calls::NewTimes;
 use crate::client::{ENOENT, Program};
-use crate::drawing::Draws;
-use crate::findings::Findings;
 use crate::host::Care;
 use crate::others::{Role, Shift};
 
@@ -84,12 +82,8 @@ impl Board {
 
 struct Keeper<'a> {
     program: &'a Program,
-    findings: &'a Findings,
     board: &'a Board,
-    care: Care,
-    draws: Draws,
-    /// Begins the names of its files.
-    life: String,
+    role: Role<'a>,
     made: u64,
     last: u64,
     slots: [Option<(usize, String)>; SLOTS],
@@ -97,14 +91,12 @@ struct Keeper<'a> {
 
 /// Sets numbers and looks at those of others until the shift ends.
 pub(crate) fn keep_until(program: &Program, board: &Board, role: Role<'_>, shift: Shift) {
-    let Role { findings, care, draws, life } = role;
     let slots = [const { None }; SLOTS];
-    let mut keeper =
-        Keeper { program, findings, board, care, draws, life, made: 0, last: 0, slots };
+    let mut keeper = Keeper { program, board, role, made: 0, last: 0, slots };
     while Instant::now() < shift.end {
-        let pause = 10 + keeper.draws.below(shift.pause_ms / 2);
+        let pause = 10 + keeper.role.draws.below(shift.pause_ms / 2);
         program.rest(Duration::from_millis(pause));
-        match keeper.draws.below(8) {
+        match keeper.role.draws.below(8) {
             0..3 => keeper.set(),
             3 => keeper.list(),
             _ => keeper.look(),
@@ -114,13 +106,13 @@ pub(crate) fn keep_until(program: &Program, board: &Board, role: Role<'_>, shift
 
 impl Keeper<'_> {
     fn set(&mut self) {
-        let slot = usize::try_from(self.draws.below(SLOTS as u64)).unwrap_or(0);
+        let slot = usize::try_from(self.role.draws.below(SLOTS as u64)).unwrap_or(0);
         let Some((index, path)) = self.slots.get(slot).cloned().flatten() else {
             return self.make(slot);
         };
         self.last += 1;
         let number = self.last;
-        let kinds: &[Kind] = match self.draws.below(5) {
+        let kinds: &[Kind] = match self.role.draws.below(5) {
             0 => &[Kind::Modified],
             1 => &[Kind::Accessed],
             2 => &[Kind::Modified, Kind::Accessed],
@@ -131,19 +123,19 @@ impl Keeper<'_> {
         let set = if kinds == [Kind::Attribute] {
             let value = number.to_string();
             let set = || self.program.set_attribute(&path, ATTRIBUTE, &value);
-            self.findings.call("setxattr", &[], set)
+            self.role.findings.call("setxattr", &[], set)
         } else {
             let set = || self.program.set_times(&path, times(kinds, number));
-            self.findings.call("utimensat", &[], set)
+            self.role.findings.call("utimensat", &[], set)
         };
         self.note(slot, index, kinds, number, set.is_ok());
     }
 
     fn make(&mut self, slot: usize) {
         self.made += 1;
-        let path = format!("{DIRECTORY}/{}-{}", self.life, self.made);
-        let len = if self.draws.is_one_in(2) { 100 } else { 20_000 };
-        let bytes = self.draws.bytes(len);
+        let path = format!("{DIRECTORY}/{}-{}", self.role.life, self.made);
+        let len = if self.role.draws.is_one_in(2) { 100 } else { 20_000 };
+        let bytes = self.role.draws.bytes(len);
         let fill = || {
             let mut file = self.program.create_new(&path)?;
             self.program.write_all(&mut file, &bytes)?;
@@ -162,7 +154,7 @@ impl Keeper<'_> {
 
     /// Writes to the file and sets its times while it is open, as who copies files with their times does.
     fn rewrite(&mut self, slot: usize, index: usize, path: &str, number: u64) {
-        let kinds: &[Kind] = match self.draws.below(2) {
+        let kinds: &[Kind] = match self.role.draws.below(2) {
             0 => &[Kind::Modified],
             _ => &[Kind::Modified, Kind::Accessed],
         };
@@ -173,9 +165,9 @@ impl Keeper<'_> {
             }
         });
         self.ask(index, kinds, number);
-        let len = 1 + self.draws.below(3_000);
-        let (bytes, times) = (self.draws.bytes(len), times(kinds, number));
-        let (program, findings) = (self.program, self.findings);
+        let len = 1 + self.role.draws.below(3_000);
+        let (bytes, times) = (self.role.draws.bytes(len), times(kinds, number));
+        let (program, findings) = (self.program, self.role.findings);
         let rewrite = || {
             let file = findings.call("open", &[], || program.open_to_change(path))?;
             findings.call("write", &[], || program.write_at(&file, 0, &bytes))?;
@@ -219,10 +211,10 @@ impl Keeper<'_> {
     fn look(&mut self) {
         let before = self.board.all();
         let all: Vec<usize> = (0..before.len()).collect();
-        let Some(index) = self.draws.pick(&all) else { return };
+        let Some(index) = self.role.draws.pick(&all) else { return };
         let Some(file) = before.get(index) else { return };
-        let (program, findings, path) = (self.program, self.findings, &file.path);
-        if self.draws.is_one_in(3) {
+        let (program, findings, path) = (self.program, self.role.findings, &file.path);
+        if self.role.draws.is_one_in(3) {
             let got = findings.call("getxattr", &[], || program.attribute(path, ATTRIBUTE));
             let Ok(value) = got else { return };
             let number = value.and_then(|value| value.parse().ok()).unwrap_or(0);
@@ -231,8 +223,10 @@ impl Keeper<'_> {
             match findings.call("stat", &[], || program.stat(path)) {
                 Ok(attr) => self.judge_times(index, file, &attr, "stat"),
                 Err(error) if error.raw_os_error() == Some(ENOENT) => {
-                    findings
-                        .tell(format!("{path}, which nobody removes, is gone for {}", self.life));
+                    findings.tell(format!(
+                        "{path}, which nobody removes, is gone for {}",
+                        self.role.life
+                    ));
                 }
                 Err(_) => {}
             }
@@ -242,7 +236,7 @@ impl Keeper<'_> {
     /// Looks at those of all files. What is there during the whole listing is listed once.
     fn list(&self) {
         let before = self.board.all();
-        let listed = self.program.list_with_attributes(DIRECTORY, self.findings);
+        let listed = self.program.list_with_attributes(DIRECTORY, self.role.findings);
         let Ok(listed) = listed else { return };
         for (index, file) in before.iter().enumerate() {
             let of = |name: &str| file.path.split_once('/').is_some_and(|(_, own)| own == name);
@@ -252,7 +246,9 @@ impl Keeper<'_> {
                 [attr] => self.judge_times(index, file, attr, "readdirplus"),
                 _ => {
                     let (path, times) = (&file.path, found.len());
-                    self.findings.tell(format!("{path} is listed {times} times to {}", self.life));
+                    self.role
+                        .findings
+                        .tell(format!("{path} is listed {times} times to {}", self.role.life));
                 }
             }
         }
@@ -260,7 +256,7 @@ impl Keeper<'_> {
 
     fn judge_times(&self, index: usize, before: &File, attr: &Attr, how: &str) {
         // Where the power may fail, so may the time that a disk has of a file.
-        if self.care == Care::Usual {
+        if self.role.care == Care::Usual {
             self.judge(index, before, Kind::Modified, number_of(attr.mtime), how);
         }
         self.judge(index, before, Kind::Accessed, number_of(attr.atime), how);
@@ -277,9 +273,9 @@ impl Keeper<'_> {
             return;
         }
         if !(was.acknowledged..=is.asked).contains(&seen) {
-            self.findings.tell(format!(
+            self.role.findings.tell(format!(
                 "{} sees by {how} the number {seen} in {kind:?} of {}, not one from {} to {}",
-                self.life, before.path, was.acknowledged, is.asked
+                self.role.life, before.path, was.acknowledged, is.asked
             ));
         }
     }

@@ -1,5 +1,7 @@
 //! Further programs of all hosts, each kind in some of the runs, as the seed says.
 
+use std::time::Duration;
+
 use intarsia_sync::Instant;
 
 use crate::client::Program;
@@ -55,6 +57,13 @@ pub(crate) struct Role<'a> {
 pub(crate) struct Shift {
     pub(crate) end: Instant,
     pub(crate) pause_ms: u64,
+}
+
+impl Shift {
+    /// A pause between two things that a program does.
+    pub(crate) fn rest(&self, program: &Program, draws: &mut Draws) {
+        program.rest(Duration::from_millis(20 + draws.below(self.pause_ms)));
+    }
 }
 
 /// The kinds that a run has, what each of them knows, and what all of them have found.

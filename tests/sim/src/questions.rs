@@ -1,7 +1,5 @@
 //! Programs, and whoever runs the store, that ask what there is while things break: the answer has to come in time.
 
-use std::time::Duration;
-
 use intarsia_history::System;
 use intarsia_sync::Instant;
 
@@ -18,7 +16,7 @@ const FAR: u64 = 1_000_000;
 pub(crate) fn ask_until(program: &Program, role: Role<'_>, shift: Shift) {
     let Role { findings, mut draws, .. } = role;
     while Instant::now() < shift.end {
-        program.rest(Duration::from_millis(20 + draws.below(shift.pause_ms)));
+        shift.rest(program, &mut draws);
         ask_once(program, findings, &mut draws);
     }
 }

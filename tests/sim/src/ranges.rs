@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use std::io::Result as IoResult;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
 
 use intarsia_history::System;
 use intarsia_sync::Instant;
@@ -19,7 +18,6 @@ use parking_lot::Mutex;
 use crate::calls::Allocation;
 use crate::client::{ENOENT, Program};
 use crate::drawing::Draws;
-use crate::findings::Findings;
 use crate::host::Care;
 use crate::open_file::OpenFile;
 use crate::others::{Role, Shift};
@@ -89,25 +87,19 @@ struct Own {
 
 struct Writer<'a> {
     program: &'a Program,
-    findings: &'a Findings,
     board: &'a Board,
-    care: Care,
-    draws: Draws,
-    /// Begins the names of its files.
-    life: String,
+    role: Role<'a>,
     made: u64,
     slots: [Option<Own>; SLOTS],
 }
 
 /// Writes until the shift ends.
 pub(crate) fn write_until(program: &Program, board: &Board, role: Role<'_>, shift: Shift) {
-    let Role { findings, care, draws, life } = role;
     let slots = [const { None }; SLOTS];
-    let mut writer = Writer { program, findings, board, care, draws, life, made: 0, slots };
+    let mut writer = Writer { program, board, role, made: 0, slots };
     while Instant::now() < shift.end {
-        let pause = 20 + writer.draws.below(shift.pause_ms);
-        program.rest(Duration::from_millis(pause));
-        if writer.draws.is_one_in(3) {
+        shift.rest(program, &mut writer.role.draws);
+        if writer.role.draws.is_one_in(3) {
             writer.look();
         } else {
             writer.write();
@@ -118,25 +110,25 @@ pub(crate) fn write_until(program: &Program, board: &Board, role: Role<'_>, shif
 impl Writer<'_> {
     /// Reads what some host has closed.
     fn look(&mut self) {
-        let Some(path) = self.board.any(&mut self.draws) else { return };
+        let Some(path) = self.board.any(&mut self.role.draws) else { return };
         let before = self.board.of(&path);
         let read = self.read(&path);
         let now = self.board.of(&path);
         let Some(expected) = before.content.filter(|_| before.opens == now.opens) else { return };
-        if self.care == Care::Frail {
+        if self.role.care == Care::Frail {
             return;
         }
         match read {
             Ok(content) => self.compare(&path, "another host has closed", &content, &expected),
             Err(error) if error.raw_os_error() == Some(ENOENT) => {
-                self.findings.tell(format!("{path} was closed and is gone"));
+                self.role.findings.tell(format!("{path} was closed and is gone"));
             }
             Err(_) => {}
         }
     }
 
     fn read(&self, path: &str) -> IoResult<Vec<u8>> {
-        let (program, findings) = (self.program, self.findings);
+        let (program, findings) = (self.program, self.role.findings);
         // Who wrote it removes it after a call that failed.
         let file = findings.call("open", &[ENOENT], || program.open(path))?;
         let content = program.whole(&file, findings)?;
@@ -146,7 +138,7 @@ impl Writer<'_> {
 
     /// Opens one of its files, changes it, and closes it.
     fn write(&mut self) {
-        let index = usize::try_from(self.draws.below(SLOTS as u64)).unwrap_or(0);
+        let index = usize::try_from(self.role.draws.below(SLOTS as u64)).unwrap_or(0);
         let slot = self.slots.get_mut(index).and_then(Option::take);
         let mut own = slot.unwrap_or_else(|| self.new_file());
         self.board.begin(&own.path);
@@ -169,25 +161,25 @@ impl Writer<'_> {
 
     fn new_file(&mut self) -> Own {
         self.made += 1;
-        let directory = if self.draws.is_one_in(2) { PLAIN } else { STRICT };
-        let path = format!("{directory}/{}-{}", self.life, self.made);
-        let most = self.draws.pick(&LENGTHS).unwrap_or(1);
+        let directory = if self.role.draws.is_one_in(2) { PLAIN } else { STRICT };
+        let path = format!("{directory}/{}-{}", self.role.life, self.made);
+        let most = self.role.draws.pick(&LENGTHS).unwrap_or(1);
         Own { path, content: Vec::new(), most }
     }
 
     fn change(&mut self, own: &mut Own) -> IoResult<()> {
-        let (program, findings) = (self.program, self.findings);
+        let (program, findings) = (self.program, self.role.findings);
         let file = findings.call("open", &[], || program.open_to_change(&own.path))?;
         tracing::trace!(own.path, ino = %file.ino, bytes = own.content.len(), "a file is opened to change it");
         let source = self.open_source()?;
-        for _ in 0..=self.draws.below(CALLS) {
+        for _ in 0..=self.role.draws.below(CALLS) {
             self.change_once(&file, own, source.as_ref())?;
         }
-        if self.draws.is_one_in(3) {
+        if self.role.draws.is_one_in(3) {
             findings.call("fsync", &[], || program.sync(&file))?;
         }
         // Elsewhere it may go with the disks of the host that it is written at, until it is closed.
-        if self.care == Care::Usual && self.draws.is_one_in(2) {
+        if self.role.care == Care::Usual && self.role.draws.is_one_in(2) {
             let content = program.whole(&file, findings)?;
             self.compare(&own.path, "was written", &content, &own.content);
         }
@@ -196,9 +188,10 @@ impl Writer<'_> {
 
     /// Another of its files, to copy from.
     fn open_source(&mut self) -> IoResult<Option<(OpenFile, Vec<u8>)>> {
-        let (program, findings) = (self.program, self.findings);
+        let (program, findings) = (self.program, self.role.findings);
         let known: Vec<&Own> = self.slots.iter().flatten().collect();
-        let Some(own) = self.draws.pick(&known).filter(|_| self.care == Care::Usual) else {
+        let Some(own) = self.role.draws.pick(&known).filter(|_| self.role.care == Care::Usual)
+        else {
             return Ok(None);
         };
         let file = findings.call("open", &[], || program.open(&own.path))?;
@@ -211,11 +204,11 @@ impl Writer<'_> {
         own: &mut Own,
         source: Option<&(OpenFile, Vec<u8>)>,
     ) -> IoResult<()> {
-        let (program, findings) = (self.program, self.findings);
-        let at = self.draws.below(own.most);
-        let range = at..(at + 1 + self.draws.below(own.most / 2));
+        let (program, findings) = (self.program, self.role.findings);
+        let at = self.role.draws.below(own.most);
+        let range = at..(at + 1 + self.role.draws.below(own.most / 2));
         tracing::trace!(own.path, ?range, "a range is changed");
-        match self.draws.below(8) {
+        match self.role.draws.below(8) {
             0 | 1 => self.allocate(file, own, Allocation::Punch, &range),
             2 => self.allocate(file, own, Allocation::Extend, &range),
             3 => self.allocate(file, own, Allocation::KeepLength, &range),
@@ -224,13 +217,13 @@ impl Writer<'_> {
                 None => Ok(()),
             },
             // What was cut no close has acknowledged.
-            6 if self.care != Care::Safe => {
+            6 if self.role.care != Care::Safe => {
                 findings.call("ftruncate", &[], || program.cut(file, at))?;
                 own.content.resize(usize::try_from(at).unwrap_or(0), 0);
                 Ok(())
             }
             _ => {
-                let bytes = self.draws.bytes(range.end - range.start);
+                let bytes = self.role.draws.bytes(range.end - range.start);
                 findings.call("write", &[], || program.write_at(file, at, &bytes))?;
                 put(&mut own.content, at, &bytes);
                 Ok(())
@@ -245,7 +238,7 @@ impl Writer<'_> {
         kind: Allocation,
         range: &Range<u64>,
     ) -> IoResult<()> {
-        self.findings.call("fallocate", &[], || self.program.allocate(file, kind, range))?;
+        self.role.findings.call("fallocate", &[], || self.program.allocate(file, kind, range))?;
         let [start, end] = [range.start, range.end].map(|at| usize::try_from(at).unwrap_or(0));
         match kind {
             Allocation::KeepLength => {}
@@ -268,8 +261,8 @@ impl Writer<'_> {
         file: &OpenFile,
         own: &mut Own,
     ) -> IoResult<()> {
-        let (program, findings) = (self.program, self.findings);
-        let from = self.draws.below(known.len() as u64 + 1000);
+        let (program, findings) = (self.program, self.role.findings);
+        let from = self.role.draws.below(known.len() as u64 + 1000);
         let wanted = from..(from + range.end - range.start);
         let copy = || program.copy_range(source, &wanted, file, range.start);
         let count = findings.call("copy_file_range", &[], copy)?;
@@ -289,10 +282,10 @@ impl Writer<'_> {
 
     /// Reads a file that was just closed, as what follows begins from there; whether it is what it should be.
     fn verify(&mut self, own: &Own) -> bool {
-        if self.care == Care::Frail || !self.draws.is_one_in(2) {
+        if self.role.care == Care::Frail || !self.role.draws.is_one_in(2) {
             return true;
         }
-        let (program, findings) = (self.program, self.findings);
+        let (program, findings) = (self.program, self.role.findings);
         let Ok(file) = findings.call("open", &[], || program.open(&own.path)) else { return true };
         let Ok(content) = program.whole(&file, findings) else { return true };
         self.compare(&own.path, "was closed", &content, &own.content);
@@ -304,7 +297,7 @@ impl Writer<'_> {
 
     /// Nothing but zeros may be where a hole is said to be.
     fn find_holes(&self, file: &OpenFile, own: &Own) -> IoResult<()> {
-        let (program, findings) = (self.program, self.findings);
+        let (program, findings) = (self.program, self.role.findings);
         let len = own.content.len() as u64;
         let mut at = 0;
         while at < len {
@@ -333,9 +326,9 @@ impl Writer<'_> {
         let at = at.unwrap_or_else(|| content.len().min(expected.len()));
         let (len, expected_len) = (content.len(), expected.len());
         let of = |bytes: &[u8]| bytes.get(at).copied();
-        self.findings.tell(format!(
+        self.role.findings.tell(format!(
             "{path} is not what {how}, as {} reads it: {len} bytes, not {expected_len}; at {at} {:?}, not {:?}",
-            self.life,
+            self.role.life,
             of(content),
             of(expected)
         ));
