@@ -11,7 +11,7 @@ use intarsia_cluster::deployment::ServerName;
 use intarsia_cluster::formation::form;
 use intarsia_cluster::recovery::{Survivor, plan, recover};
 use intarsia_cluster::servers::{self, Kept, Server, Start};
-use intarsia_cluster::topology::{Health, Peer, Topology};
+use intarsia_cluster::topology::{Health, Peer};
 use intarsia_types::NodeId;
 
 /// Both servers of each of these hosts.
@@ -38,19 +38,17 @@ fn an_heir_that_had_not_heard_of_the_last_epoch_takes_over_all_the_same() {
     let mut servers = fleet.start_servers(Start::Empty);
     form(&fleet.deployment, &fleet.keeper(), PATIENCE).unwrap();
     let lost = ServerName { host: fleet.host(2), number: 0 };
-    let ask = |name: &ServerName| {
-        Topology::ask(&mut fleet.keeper().connect(&fleet.settings(name).address).unwrap()).unwrap()
-    };
+    let ask = |name: &ServerName| fleet.ask(name);
     let view = ask(&lost);
     let id = view.myself().unwrap().id.clone();
     let heir = view.replicas_of(&id).next().unwrap().address;
     let heir = fleet.deployment.server_at(heir.ip, heir.port).unwrap();
     let place = servers.iter().position(|server| *server.name() == heir).unwrap();
     servers.remove(place).stop().unwrap();
-    let mut primary = fleet.keeper().connect(&fleet.settings(&lost).address).unwrap();
+    let mut primary = fleet.connect(&lost);
     let other = ServerName { host: heir.host, number: 0 };
     for _ in 0..20 {
-        let mut others = fleet.keeper().connect(&fleet.settings(&other).address).unwrap();
+        let mut others = fleet.connect(&other);
         others.ask::<()>(&["CLUSTER", "BUMPEPOCH"]).unwrap();
         primary.ask::<()>(&["CLUSTER", "BUMPEPOCH"]).unwrap();
         std::thread::sleep(Duration::from_millis(20));
@@ -80,9 +78,7 @@ fn an_heir_that_took_over_under_the_epoch_of_the_dead_primary_is_believed_in_the
     let fleet = Fleet::new(3);
     let servers = fleet.start_servers(Start::Empty);
     form(&fleet.deployment, &fleet.keeper(), PATIENCE).unwrap();
-    let ask = |name: &ServerName| {
-        Topology::ask(&mut fleet.keeper().connect(&fleet.settings(name).address).unwrap()).unwrap()
-    };
+    let ask = |name: &ServerName| fleet.ask(name);
     let lost = ServerName { host: fleet.host(2), number: 0 };
     let view = ask(&lost);
     let dead = view.myself().unwrap().clone();
@@ -123,9 +119,8 @@ fn a_server_that_the_others_have_forgotten_hears_who_took_over_from_it_and_takes
     let fleet = Fleet::new(3);
     let mut servers = fleet.start_servers(Start::Empty);
     form(&fleet.deployment, &fleet.keeper(), PATIENCE).unwrap();
-    let connect =
-        |name: &ServerName| fleet.keeper().connect(&fleet.settings(name).address).unwrap();
-    let ask = |name: &ServerName| Topology::ask(&mut connect(name)).unwrap();
+    let ask = |name: &ServerName| fleet.ask(name);
+    let connect = |name: &ServerName| fleet.connect(name);
     let old = ServerName { host: fleet.host(0), number: 0 };
     let id = ask(&old).myself().unwrap().id.clone();
     let next = ask(&old).replicas_of(&id).next().unwrap().address;
@@ -172,9 +167,8 @@ fn of_two_replicas_the_one_takes_over_that_the_primary_went_on_with() {
     let fleet = Fleet::new(3);
     let mut servers = fleet.start_servers(Start::Empty);
     form(&fleet.deployment, &fleet.keeper(), PATIENCE).unwrap();
-    let connect =
-        |name: &ServerName| fleet.keeper().connect(&fleet.settings(name).address).unwrap();
-    let ask = |name: &ServerName| Topology::ask(&mut connect(name)).unwrap();
+    let ask = |name: &ServerName| fleet.ask(name);
+    let connect = |name: &ServerName| fleet.connect(name);
     let server = |host: usize, number: u16| ServerName { host: fleet.host(host), number };
     // The first in the list is the one that is away.
     let (primary, [away, stays]) = (server(2, 0), [server(0, 1), server(1, 1)]);

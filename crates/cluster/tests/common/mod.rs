@@ -10,13 +10,14 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use intarsia_cluster::client::{Access, CLIENT_USER, KEEPER_USER};
+use intarsia_cluster::client::{Access, CLIENT_USER, Connection, KEEPER_USER};
 use intarsia_cluster::deployment::{Deployment, Engine, Member, ServerName};
 use intarsia_cluster::formation;
 use intarsia_cluster::process::Process;
 use intarsia_cluster::secrets::Secrets;
 use intarsia_cluster::servers::{self, Program, Server, Settings, Start};
 use intarsia_cluster::supervision::{Begin, HostSeen, Roster, Supervisor, Watch};
+use intarsia_cluster::topology::Topology;
 use intarsia_cluster::watchdog;
 use intarsia_types::{Durability, NodeId};
 
@@ -118,6 +119,16 @@ impl Fleet {
     pub(crate) fn keeper(&self) -> Access {
         let password = self.secrets.keeper_password.clone();
         Access { user: KEEPER_USER, password, key_file: self.key_file.clone() }
+    }
+
+    /// A connection of the keeper to a server.
+    pub(crate) fn connect(&self, name: &ServerName) -> Connection {
+        self.keeper().connect(&self.settings(name).address).unwrap()
+    }
+
+    /// What a server says of the Cluster.
+    pub(crate) fn ask(&self, name: &ServerName) -> Topology {
+        Topology::ask(&mut self.connect(name)).unwrap()
     }
 
     pub(crate) fn client(&self) -> Access {
