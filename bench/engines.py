@@ -2,8 +2,8 @@
 """Runs the examples of the users' pages with Dask, Snakemake and Parsl over four hosts of a lab, with the adapter and without.
 
 Two of the hosts have written the parts; each is cleaned, and what comes of it is packed. Without the adapter means the engine's own choice with Dask
-and the policy `blind` with Snakemake and Parsl, which knows nothing of data. The adapters of Dask and Parsl may wait 60 s for a host; that of
-Snakemake weighs waiting against moving by itself. Seconds are those of the whole command, so with the engine's start;
+and the policy `blind` with Snakemake and Parsl, which knows nothing of data. The adapter of Dask may wait 60 s for a host; those of
+Snakemake and Parsl weigh waiting against moving by themselves. Seconds are those of the whole command, so with the engine's start;
 bytes are what the hosts' links receive meanwhile, with what the engine says to its workers. A task is local if its result lies where its input does,
 for files are born where they are written. Nextflow is left out: its tasks go to Slurm, whose nodes are one machine here.
 
@@ -41,7 +41,9 @@ def words_of(engine, place, runner, way, link):
         return words + (["--intarsia-link", link] if way == "adapter" else ["--intarsia-policy", "blind"])
     words = [EXAMPLES / f"{engine}_pipeline.py", place, "--hosts", names, "--address", runner.system.addresses[1]]
     words += ["--shell", f"{runner.script} {{host}}"]
-    return words + (["--patience", 60] if way == "adapter" else ["--blind"])
+    if way == "without":
+        return [*words, "--blind"]
+    return words + (["--patience", 60] if engine == "dask" else ["--link", link])
 
 
 def run(runner, engine, way, number, size, link):

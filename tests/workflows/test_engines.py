@@ -183,6 +183,27 @@ def test_snakemake_lets_jobs_go_first_whose_host_is_free(
     assert (local_tasks(job) == 8) == (scheduler == "intarsia")
 
 
+def test_parsl_moves_an_input_where_waiting_for_its_host_takes_longer(
+    hosts: Hosts, job: Path, tmp_path: Path
+) -> None:
+    make_parts(hosts, job, 3)
+    threads = {name: ThreadPoolExecutor(label=name, max_threads=1) for name in ("n1", "n3")}
+    placed = PlacedExecutor(threads, link="10gbit", storage_access=[StoreStaging()])
+    both_began = threading.Barrier(2)
+
+    def held(_: File) -> None:
+        both_began.wait(timeout=60)
+
+    app = parsl.python_app(held, executors=["intarsia"])
+    executors = [*threads.values(), placed]
+    config = Config(executors=executors, run_dir=str(tmp_path), initialize_logging=False)
+    with parsl.load(config):
+        found = [app(File(f"intarsia://{job}/parts/{number}.txt")) for number in (0, 2)]
+        for future in found:
+            future.result()
+    assert [host for host, _, _ in placed.placed] == ["n3", "n1"]
+
+
 def test_parsl_runs_every_app_where_its_input_lies(hosts: Hosts, job: Path) -> None:
     make_parts(hosts, job)
     # A host has four processes, which take long to start: three hosts are enough.

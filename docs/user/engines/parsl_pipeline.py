@@ -34,7 +34,8 @@ parser.add_argument("directory", type=Path, help="directory in a store, with `pa
 parser.add_argument("--hosts", required=True, help="hosts for workers, with commas between")
 parser.add_argument("--address", required=True, help="address of this host, for the workers")
 parser.add_argument("--shell", default=SSH, help="how commands are run on {host}")
-parser.add_argument("--patience", type=float, default=3.0, help="seconds to wait for a host")
+parser.add_argument("--link", default="1gbit", help="rate of the hosts' links (%(default)s)")
+parser.add_argument("--patience", type=float, help="seconds to wait for a host, whatever it costs")
 parser.add_argument("--blind", action="store_true", help="place tasks without regard to data")
 arguments = parser.parse_args()
 
@@ -47,6 +48,7 @@ executors = placed_executors(
     address=arguments.address,
     shell=arguments.shell,
     patience_s=arguments.patience,
+    link=arguments.link,
     policy=blind if arguments.blind else None,
 )
 config = Config(executors=executors, run_dir=f"{directory}/runinfo", strategy_period=0.5, retries=2)

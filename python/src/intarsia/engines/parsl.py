@@ -34,17 +34,20 @@ from parsl.providers import LocalProvider
 
 from intarsia.engines.shell import SSH, on_host
 from intarsia.locate import locate
-from intarsia.schedule import PATIENCE_S, Policy, Start, Task, TaskQueue, blind, delayed
+from intarsia.schedule import Policy, Start, Task, TaskQueue, blind, delayed, least_cost
+from intarsia.units import payload_rate
 
 #: The label that apps give in `executors=`.
 LABEL = "intarsia"
+#: Rate of the hosts' links, where none is given.
+LINK = "1gbit"
 #: How long the first task waits for the workers of all hosts.
 START_TIMEOUT_S = 120.0
 #: A host whose workers are silent for so long is lost, until they are heard again.
 SILENT_S = 30
 _POLL_S = 0.1
-#: How often workers of lost hosts are looked for.
-_LOST_POLL_S = 1.0
+#: How often workers of lost hosts are looked for, and waiting is weighed against moving again.
+_LOOK_S = 1.0
 _log = logging.getLogger(__name__)
 _SCHEME = "intarsia"
 _HTEX = "parsl.executors.high_throughput"
@@ -85,12 +88,17 @@ class PlacedExecutor(ParslExecutor):
         *,
         slots: int = 1,
         policy: Policy | None = None,
-        patience_s: float = PATIENCE_S,
+        patience_s: float | None = None,
+        link: str = LINK,
         start_timeout_s: float = START_TIMEOUT_S,
         label: str = LABEL,
         storage_access: Sequence[Staging] | None = None,
     ) -> None:
         """`executors`: by the name that the store has for their host, with `slots` workers each.
+
+        A task goes where it is done soonest, waiting for the host that holds its input against
+        moving the rest over links of the rate `link`; with `patience_s` it waits so long for the
+        host that holds most, whatever that costs. Raises ValueError for what is no rate.
 
         They stand in the configuration too, so that Parsl starts and ends them. Tasks begin when
         the workers of all hosts have come, and fail if one has none within `start_timeout_s`. A
@@ -103,13 +111,14 @@ class PlacedExecutor(ParslExecutor):
         self.storage_access = list(storage_access or [])
         self._executors = dict(executors)
         self._absent = list(executors)
-        self._patience_s = patience_s
+        self._look_s = _LOOK_S if patience_s is None else patience_s
         self._start_timeout_s = start_timeout_s
         self._lock = threading.Lock()
         self._tasks: dict[Future[Any], Callable[[str], Future[Any]]] = {}
         self._queue: TaskQueue[Future[Any]] = TaskQueue(
             dict.fromkeys(executors, slots),
-            policy or partial(delayed, patience_s=patience_s),
+            policy or _policy(patience_s),
+            link_bytes_per_s=payload_rate(link),
             in_order=policy is blind,
         )
         self._slots = slots
@@ -191,17 +200,17 @@ class PlacedExecutor(ParslExecutor):
             self._look_again()
 
     def _look_again(self) -> None:
-        """Have `_start` called once more when the patience of what waits now has ended.
+        """Have `_start` called once more when what waits now may be placed otherwise.
 
         And soon, while a host is lost that may come back.
         """
         if len(self._queue) and self._timer is None:
-            pause_s = min(self._patience_s, _LOST_POLL_S) if self._lost else self._patience_s
-            self._timer = threading.Timer(pause_s, self._patience_ended)
+            pause_s = min(self._look_s, _LOOK_S) if self._lost else self._look_s
+            self._timer = threading.Timer(pause_s, self._time_passed)
             self._timer.daemon = True
             self._timer.start()
 
-    def _patience_ended(self) -> None:
+    def _time_passed(self) -> None:
         with self._lock:
             self._timer = None
         if self._lost:
@@ -259,6 +268,10 @@ class PlacedExecutor(ParslExecutor):
         super().shutdown()
 
 
+def _policy(patience_s: float | None) -> Policy:
+    return least_cost if patience_s is None else partial(delayed, patience_s=patience_s)
+
+
 def _is_absent(executor: ParslExecutor) -> bool:
     """Whether workers may still come; an executor that has failed says why to the tasks it gets."""
     connected = getattr(executor, "connected_managers", None)
@@ -293,15 +306,17 @@ def placed_executors(
     address: str,
     workers: int = 1,
     shell: str = SSH,
-    patience_s: float = PATIENCE_S,
+    patience_s: float | None = None,
+    link: str = LINK,
     policy: Policy | None = None,
     silent_s: int = SILENT_S,
 ) -> list[ParslExecutor]:
     """Return executors for `Config(executors=...)`: one for each host, and one for apps to name.
 
     `hosts`: as the store names them and `shell` reaches them. `address`: of this host, to which
-    the workers connect. `workers`: processes on each host. `silent_s`: a host whose workers are
-    not heard for so long is lost until they are.
+    the workers connect. `workers`: processes on each host. `patience_s`, `link`, `policy`: as of
+    `PlacedExecutor`. `silent_s`: a host whose workers are not heard for so long is lost until they
+    are.
     """
     pool = f"{shlex.quote(sys.executable)} -m {_HTEX}.process_worker_pool"
     by_host: dict[str, ParslExecutor] = {}
@@ -325,6 +340,7 @@ def placed_executors(
         slots=workers,
         policy=policy,
         patience_s=patience_s,
+        link=link,
         storage_access=[StoreStaging(), *default_staging],
     )
     return [*by_host.values(), placed]
