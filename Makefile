@@ -1,6 +1,6 @@
 # Two commands matter: `make demo` and `make test`. Each does all of its own set-up.
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-blast demo-all test test-fast test-kernel test-life-cycle test-replacements check tools setup setup-test lock build
+.PHONY: help demo demo-blast demo-all test test-fast test-kernel test-long test-life-cycle test-replacements check tools setup setup-test lock build
 SHELL := /bin/bash
 
 ENV := . scripts/env.sh &&
@@ -35,6 +35,9 @@ sim: .venv/.setup-test ## Run whole clusters in one process under faults, each f
 
 sim-remedies: .venv/.setup-test ## Take remedies back one at a time, and look whether the simulated cluster finds the fault (SEEDS=100, ONLY=name)
 	$(ENV) scripts/sim_remedies.py --seeds $(or $(SEEDS),100) $(if $(ONLY),--only $(ONLY))
+
+test-long: .venv/.setup-test ## Simulation, stories, replacements, faults under workflows and fuzzing, each for a part of the time, as root (MINUTES=60)
+	$(ENV) scripts/test_long.sh $(or $(MINUTES),60)
 
 test-life-cycle: ## Bring stores up and down in every way, killed at every step, and tell 200 random stories (an hour or two)
 	$(ENV) cargo build --release --locked --workspace --bin intarsia --bin life-cycle

@@ -4,6 +4,9 @@
 //! [`Namespace`] knows POSIX and no engine; a [`MetaEngine`] knows ordered keys and atomic commits and no
 //! POSIX. Nothing here reads the wall clock: callers pass `now`.
 
+// Clock, locks and threads are those of `intarsia_sync`, which a simulation replaces.
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
+
 pub mod allowance;
 mod bytes;
 mod dentry;

@@ -1,5 +1,8 @@
 //! The FUSE adapter: kernel request → call → reply or errno, nothing else.
 
+// Clock, locks and threads are those of `intarsia_sync`, which a simulation replaces.
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
+
 mod adapter;
 mod calls;
 mod convert;

@@ -2,11 +2,14 @@
 //!
 //! ```text
 //! mount ── vfs/names (lookup, create, rename …) ── Namespace ── engine
-//!      └── vfs/files (open, read, write, flush …) ── live inode ── body ── tier
-//!                                                  └── finalizer: settle → fold or keep → checksum
+//!      └── vfs/open, read, write, sync … ── live inode ── body ── tier
+//!                                              └── finalizer: settle → fold or keep → checksum
 //! ```
 //! A record in the namespace is the truth about an inode that nobody has open. While it is open, or
 //! may still be written by somebody who outlived his close, a [`inode::live`] entry overlays it.
+
+// Clock, locks and threads are those of `intarsia_sync`, which a simulation replaces.
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
 mod background;
 mod body;

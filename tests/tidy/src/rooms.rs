@@ -81,13 +81,30 @@ fn collect(src: &Path, dir: &Path, found: &mut Vec<Source>) {
     }
 }
 
-/// The source without its test module, which may do as it likes.
+/// The source without what is there for tests alone, which may do as it likes.
 #[must_use]
 pub fn product_code(text: &str) -> String {
     if text.contains("\n#![cfg(test)]") {
         return String::new();
     }
-    text.split("#[cfg(test)]").next().unwrap_or_default().to_owned()
+    let mut code = String::with_capacity(text.len());
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        if line.trim() == "#[cfg(test)]" {
+            let indent = line.len() - line.trim_start().len();
+            // The item ends where its first line does, or with a brace below its first letter.
+            let _ = lines.find(|line| {
+                let is_at_indent = line.len() - line.trim_start().len() == indent;
+                is_at_indent
+                    && !line.trim_start().starts_with("#[")
+                    && line.ends_with(['}', ';', ','])
+            });
+        } else {
+            code.push_str(line);
+            code.push('\n');
+        }
+    }
+    code
 }
 
 /// The layer of a room.
@@ -367,6 +384,14 @@ mod tests {
         assert_eq!(found, ["crate::vfs::names::X", "unlink"]);
         assert_eq!(uses(&sources).len(), 3);
         assert_eq!(circles(&sources).len(), 1);
+    }
+
+    #[test]
+    fn what_is_for_tests_alone_is_left_out_and_what_follows_is_not() {
+        let code = "#[cfg(test)]\nmod alone;\nstruct A {\n    a: u8,\n    #[cfg(test)]\n    b: u8,\n}\n\
+            #[cfg(test)]\n#[path = \"x.rs\"]\nmod tests {\n    fn c() {}\n}\nfn d() {}\n";
+        assert_eq!(product_code(code), "struct A {\n    a: u8,\n}\nfn d() {}\n");
+        assert_eq!(product_code("//! Doc\n\n#![cfg(test)]\nfn a() {}\n"), "");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use intarsia_tidy::rooms::{self, Source};
@@ -36,6 +36,8 @@ const CLEAN: &[&str] = &[
 const UPWARD: &[(&str, usize)] = &[];
 /// Files stay readable.
 const LINES_MAX: usize = 500;
+/// What nine functions in ten of the node may have at most.
+const FUNCTION_LINES: usize = 30;
 
 fn source_dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/node/src").canonicalize().unwrap()
@@ -88,6 +90,20 @@ fn uses_of_higher_rooms_only_become_fewer() {
         let count = counts.get(room).map_or(0, Vec::len);
         assert!(count == *most, "{room} has only {count} upward uses: write that in UPWARD");
     }
+}
+
+#[test]
+fn rooms_do_not_use_each_other_in_circles() {
+    assert_eq!(rooms::circles(&sources()), Vec::<BTreeSet<String>>::new());
+}
+
+#[test]
+fn nine_in_ten_functions_are_short() {
+    let mut lengths: Vec<_> =
+        sources().iter().flat_map(|source| rooms::functions(&source.code)).collect();
+    lengths.sort_unstable();
+    let decile = rooms::ninth_decile(&lengths);
+    assert!(decile <= FUNCTION_LINES, "one function in ten is longer than {decile} lines");
 }
 
 #[test]
