@@ -3,15 +3,20 @@
 //     include { beside } from './intarsia.nf'
 //     process clean { clusterOptions { beside(reads) } … }
 //
-// `params.intarsia_python` is a Python that has the package intarsia. This is advice: where it is not to
-// be had, the log says why, and the task runs anywhere.
+// `params.intarsia_python` is a Python that has the package intarsia. With `--intarsia_form prefer` a task
+// runs elsewhere while that node is busy, with `nodelist` it waits for it, and with `none` nothing is
+// said; `beside(reads, 'nodelist')` says it for one process. Where nothing is known of the input, the
+// log says why, and the task runs anywhere.
 
 params.intarsia_python = 'python3'
+params.intarsia_form = 'prefer'
 
-def beside(files) {
+def beside(files, form = params.intarsia_form) {
+    if (form == 'none')
+        return ''
     def paths = (files instanceof Collection ? files : [files]).collect { it.toRealPath().toString() }
-    def asked = new ProcessBuilder([params.intarsia_python, '-m', 'intarsia.engines.slurm', *paths])
-        .redirectErrorStream(true).start()
+    def words = [params.intarsia_python, '-m', 'intarsia.engines.slurm', '--form', form]
+    def asked = new ProcessBuilder(words + paths).redirectErrorStream(true).start()
     def said = asked.inputStream.text.trim()
     if (asked.waitFor() == 0)
         return said

@@ -65,7 +65,7 @@ def main(words: Sequence[str] | None = None) -> int:
         "--form",
         choices=("prefer", "nodelist"),
         default="prefer",
-        help="prefer: these nodes if they are free soon; nodelist: these alone [default: prefer]",
+        help="prefer: these nodes if they are free; nodelist: these alone [default: prefer]",
     )
     given = parser.parse_args(words)
     try:
