@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from conftest import require
@@ -28,13 +29,13 @@ def require_nextflow() -> None:
     require(is_there, "Nextflow is missing; scripts/fetch_nextflow.sh fetches it")
 
 
-def write_parts(hosts: Hosts, job: Path) -> dict[str, str]:
-    """Write the parts 3 and 4, each on the host of its number; return what is left when cleaned."""
+def write_parts(hosts: Hosts, job: Path, parts: Sequence[str] = PARTS) -> dict[str, str]:
+    """Write parts, each on the host of its first digit; return what is left when cleaned."""
     (job / "parts").mkdir()
     cleaned = {}
-    for part in PARTS:
+    for part in parts:
         cleaned[part] = "\n".join(os.urandom(16).hex() for _ in range(_PART_LINES)) + "\n"
-        path = hosts.store.mounts[int(part) - 1] / job.name / f"parts/{part}.txt"
+        path = hosts.store.mounts[int(part[0]) - 1] / job.name / f"parts/{part}.txt"
         path.write_text(f"# a part\n{cleaned[part]}")
     return cleaned
 
@@ -43,6 +44,7 @@ class Nextflow:
     """A pipeline whose jobs go to Slurm, and whose files are in a directory of the store."""
 
     def __init__(self, slurm: Slurm, pipeline: Path, job: Path) -> None:
+        self._slurm = slurm
         self._place = slurm.directory / "nextflow"
         self._place.mkdir(exist_ok=True)
         config = self._place / "test.config"
@@ -56,17 +58,19 @@ class Nextflow:
 
     def run(self, *options: str) -> str:
         """Run it to its end; return what it said."""
-        words = [*self._words, *options]
-        return both_outputs(words, limit_s=LIMIT_S, env=self._environment, cwd=self._place)
+        return both_outputs(self._command(*options), limit_s=LIMIT_S, env=self._environment)
 
     def start(self, said: Path) -> subprocess.Popen[bytes]:
         """Begin with it; what it says goes to a file."""
         with said.open("ab") as file:
             return subprocess.Popen(
-                self._words,
-                cwd=self._place,
+                self._command(),
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,
             )
+
+    def _command(self, *options: str) -> list[str]:
+        # It runs where the first node is, and keeps its log and its cache in its own directory.
+        return self._slurm.words("n1", "env", "-C", str(self._place), *self._words, *options)

@@ -1,4 +1,4 @@
-"""A Slurm of a test's own: a controller and virtual nodes `n1` to `n4` on this machine."""
+"""A Slurm of a test's own: its nodes `n1` to `n4` are this machine, or the hosts of a lab."""
 
 from __future__ import annotations
 
@@ -14,26 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conftest import require
+from lab_hosts import ROOT, Hosts
 
 NODES = ("n1", "n2", "n3", "n4")
 LIMIT_S = 90.0
-# Each node has its own name as a feature, which is what `--prefer` goes by.
-_CONFIGURATION = """ClusterName=test
-SlurmctldHost={host}(127.0.0.1)
-SlurmctldPort={port}
-SlurmUser=root
-AuthType=auth/none
-CredType=cred/none
-ProctrackType=proctrack/pgid
-TaskPlugin=task/none
-SwitchType=switch/none
-MpiDefault=none
-ReturnToService=2
-StateSaveLocation={directory}/state
-SlurmdSpoolDir={directory}/spool-%n
-SlurmctldPidFile={directory}/ctld.pid
-SlurmdPidFile={directory}/slurmd-%n.pid
-"""
+# Of the nodes in a lab, where all of them are free.
+_CONTROLLER_PORT, _NODE_PORT = 6817, 6818
+_CONFIGURATION = ROOT / "tests/slurm.conf"
 
 
 @dataclass(frozen=True)
@@ -41,12 +28,17 @@ class Slurm:
     """Commands that speak to it."""
 
     directory: Path
+    hosts: Hosts | None = None
+
+    def words(self, node: str, *words: str) -> list[str]:
+        """Return the words that run a command where a node is."""
+        return list(words) if self.hosts is None else self.hosts.words(node, *words)
 
     def run(self, *words: str) -> str:
         """Run a command to its end; return what it printed."""
         hidden = {name: value for name, value in os.environ.items() if "SLURM" not in name}
         done = subprocess.run(
-            words,
+            self.words("n1", *words),
             cwd=self.directory,
             env=hidden | {"SLURM_CONF": str(self.directory / "slurm.conf")},
             stdin=subprocess.DEVNULL,
@@ -80,19 +72,23 @@ class Slurm:
 
 
 @contextmanager
-def slurm_site(directory: Path) -> Iterator[Slurm]:
-    """Keep a Slurm up meanwhile, or skip the test where there can be none."""
+def slurm_site(directory: Path, hosts: Hosts | None = None) -> Iterator[Slurm]:
+    """Keep a Slurm up meanwhile, or skip the test where there can be none.
+
+    With hosts each node is one of them, and its jobs have the store at `hosts.mount`.
+    """
     for program in ("slurmctld", "slurmd", "sbatch", "setpriv"):
         path = f"{os.environ.get('PATH', '')}:/usr/sbin"
         require(shutil.which(program, path=path) is not None, f"{program} is missing (slurm-wlm)")
     require(os.geteuid() == 0, "root is needed to run a server of jobs")
-    file = _configure(directory)
-    slurm = Slurm(directory)
+    file = _configure(directory, hosts)
+    slurm = Slurm(directory, hosts)
     daemons: list[subprocess.Popen[bytes]] = []
     try:
-        daemons.append(_start(directory, "slurmctld", "/usr/sbin/slurmctld", "-D", "-f", str(file)))
+        words = slurm.words("n1", "/usr/sbin/slurmctld", "-D", "-f", str(file))
+        daemons.append(_start(directory, "slurmctld", *words))
         for node in NODES:
-            words = ("/usr/sbin/slurmd", "-D", "-N", node, "-f", str(file))
+            words = slurm.words(node, "/usr/sbin/slurmd", "-D", "-N", node, "-f", str(file))
             daemons.append(_start(directory, node, *words))
         _wait_for_idle(slurm)
         try:
@@ -117,17 +113,24 @@ def _end_jobs(slurm: Slurm) -> None:
             slurm.cancel(job)
 
 
-def _configure(directory: Path) -> Path:
-    host = socket.gethostname()
+def _configure(directory: Path, hosts: Hosts | None) -> Path:
+    host, network = socket.gethostname(), "10.77.0"
+    controller, port = f"{network}.1", _CONTROLLER_PORT
+    if hosts is None:
+        network = f"127.77.{os.getpid() % 250}"
+        controller, port = "127.0.0.1", _free_port()
     (directory / "state").mkdir()
-    text = _CONFIGURATION.format(host=host, port=_free_port(), directory=directory)
+    text = _CONFIGURATION.read_text().format(
+        host=host, address=controller, port=port, directory=directory
+    )
     for number, node in enumerate(NODES, 1):
         (directory / f"spool-{node}").mkdir()
-        address = f"127.77.{os.getpid() % 250}.{number}"
-        text += f"NodeName={node} NodeHostname={host} NodeAddr={address} Port={_free_port()} "
+        port = _free_port() if hosts is None else _NODE_PORT
+        text += f"NodeName={node} NodeHostname={host} NodeAddr={network}.{number} Port={port} "
+        # What `--prefer` goes by.
         text += f"CPUs=1 Feature={node}\n"
     file = directory / "slurm.conf"
-    file.write_text(f"{text}PartitionName=all Nodes=ALL Default=YES State=UP\n")
+    file.write_text(text)
     return file
 
 

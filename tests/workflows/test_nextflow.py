@@ -60,6 +60,27 @@ def test_tasks_ask_for_the_node_of_their_input(hosts: Hosts, tmp_path: Path) -> 
     check_what_is_learned(tmp_path / "trace.txt", job / "work", home)
 
 
+@pytest.mark.parametrize("form", ["nodelist", "none"])
+def test_tasks_run_beside_their_input_where_nodes_are_hosts_and_without_advice_do_not(
+    form: str, hosts: Hosts, tmp_path: Path
+) -> None:
+    job = hosts.new_directory()
+    parts = ("30", "31", "40", "41")
+    write_parts(hosts, job, parts)
+    with slurm_site(tmp_path.resolve(), hosts) as slurm:
+        nextflow = Nextflow(slurm, EXAMPLES / "nextflow_pipeline.nf", hosts.mount / job.name)
+        nextflow.run("--intarsia_form", form)
+    homes = []
+    for part in parts:
+        found = (job / "work").glob(f"*/*/{part}.txt.clean")
+        cleaned = next(path for path in found if not path.is_symlink())
+        steps = [cleaned, job / "packed" / f"{part}.txt.clean.gz"]
+        # A file is born where it is written, so that this is where the tasks ran.
+        homes.append([one.hosts for one in locate(steps).files])
+    beside = [[(f"n{part[0]}",)] * 2 for part in parts]
+    assert (homes == beside) == (form == "nodelist")
+
+
 def check_what_is_learned(trace: Path, work: Path, home: str) -> None:
     """What the run teaches: its files are read where they lie, and need no hints."""
     words = [sys.executable, "-m", "intarsia.learn", str(trace), "--work", str(work), "--json"]
