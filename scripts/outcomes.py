@@ -6,7 +6,7 @@ from dataclasses import dataclass
 # Lines of a failure that are printed once more at the end.
 FAILURE_LINES = 20
 CARGO_RESULT = re.compile(r"^test result: .*?(\d+) passed; (\d+) failed; (\d+) ignored", re.M)
-CARGO_FAILED = re.compile(r"^test (\S+)(?: - should panic)? \.\.\. FAILED$", re.M)
+CARGO_FAILED = re.compile(r"^test (\S+)(?: - should panic)? \.\.\. FAILED(?: <[\d.]+s>)?$", re.M)
 # cargo names them once more, for output of other tests may stand between a name and its end.
 CARGO_LIST = re.compile(r"^failures:\n((?:    \S+\n)+)", re.M)
 PYTEST_RESULT = re.compile(r"(\d+) (passed|failed|skipped|errors?)")

@@ -21,7 +21,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -31,11 +30,11 @@ from tempfile import TemporaryDirectory
 from threading import Condition, Thread
 from typing import Any
 
+import test_times
 from outcomes import Counts, counted, failed_tests, failures
 
 ROOT = Path(__file__).resolve().parent.parent
 LOGS = ROOT / "build/test-logs"
-TIMES = ROOT / "build/test-times.json"
 LANES = ("fast", "python", "servers", "mount", "lab")
 # Each program of this lane starts whole stores over several hosts, whose servers starve each other
 # when there are too many. Most have one at a time; these have several, and run beside no other.
@@ -302,10 +301,11 @@ def binaries() -> list[Program]:
         if not artifact["target"]["kind"][0].startswith("test"):
             name += "-unit"
         lane = LANE_OF_PACKAGE.get(place, "fast")
-        environment = {"CARGO_MANIFEST_DIR": str(package)}
+        environment = {"CARGO_MANIFEST_DIR": str(package), **test_times.REPORT_ENVIRONMENT}
         if name in WAITING:
             environment["RUST_TEST_THREADS"] = str(2 * (os.cpu_count() or 1))
-        programs.append(Program(name, lane, [artifact["executable"]], package, environment))
+        command = [artifact["executable"], *test_times.REPORT]
+        programs.append(Program(name, lane, command, package, environment))
     return programs
 
 
@@ -319,7 +319,7 @@ def in_python() -> list[Program]:
         subject = path.stem.split("_")[1]
         name = subject if subject in SUBJECTS else "tests"
         files.setdefault(("python", f"python-{name}"), []).append(str(path))
-    command = [sys.executable, "-m", "pytest"]
+    command = [sys.executable, "-m", "pytest", *test_times.PYTEST_REPORT]
     return [Program(name, lane, [*command, *these]) for (lane, name), these in files.items()]
 
 
@@ -329,15 +329,9 @@ def others() -> list[Program]:
     return [*in_python(), Program(COMPILES, "fast", examples)]
 
 
-def known_times() -> dict[str, float]:
-    """How long each program took when it ran here last; in seconds."""
-    known: dict[str, float] = json.loads(TIMES.read_text()) if TIMES.exists() else {}
-    return known
-
-
 def in_order(programs: Iterable[Program]) -> list[Program]:
     """What takes longest first, so that nothing long is left at the end."""
-    known = known_times()
+    known = test_times.known("programs")
 
     def expected_s(program: Program) -> float:
         return known.get(program.name, 1e6 if program.name in LONG else 1e3)
@@ -357,12 +351,11 @@ def show(ended: Ended, done: int, of: int) -> None:
 def report(results: list[Ended], took_s: float) -> bool:
     """Prints the counts, and whether all is well."""
     total = Counts()
-    lane_s: Counter[str] = Counter()
     for ended in results:
         total.add(ended.counts)
-        lane_s[ended.program.lane] += round(ended.seconds)
-    lanes = ", ".join(f"{lane} {seconds} s" for lane, seconds in lane_s.most_common())
-    print(f"programs by lane: {lanes}; all of it took {took_s:.0f} s of {BUDGET_S} s")
+    lanes = [(ended.program.lane, ended.seconds, ended.processor_s) for ended in results]
+    print("\n".join(test_times.told(lanes, times_of_tests(results))))
+    print(f"all of it took {took_s:.0f} s of {BUDGET_S} s")
     if took_s > BUDGET_S:
         print("this is over the budget")
     if total.skipped:
@@ -380,11 +373,13 @@ def report(results: list[Ended], took_s: float) -> bool:
     return not total.failed and bool(results)
 
 
-def keep_times(results: list[Ended]) -> None:
-    """Notes how long each program took, for the order of the next run."""
-    known = known_times()
-    known |= {ended.program.name: round(ended.seconds, 1) for ended in results}
-    TIMES.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
+def times_of_tests(results: list[Ended]) -> dict[str, float]:
+    """How long each test took, in seconds."""
+    times: dict[str, float] = {}
+    for ended in results:
+        said = ended.program.log.read_text(errors="replace")
+        times |= test_times.of_tests(ended.program.name, said)
+    return times
 
 
 @contextmanager
@@ -467,7 +462,8 @@ def run_all(programs: list[Program], jobs: int, may_run_again: bool) -> int:
         print("stopped", file=sys.stderr)
     for worker in workers:
         worker.join()
-    keep_times(results)
+    programs_s = {ended.program.name: round(ended.seconds, 1) for ended in results}
+    test_times.keep(programs_s, times_of_tests(results))
     failed = [ended for ended in results if ended.has_failed]
     if may_run_again and len(failed) <= AGAIN_AT_MOST:
         for program in failed:

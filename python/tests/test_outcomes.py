@@ -7,6 +7,7 @@ sys.path.append(str(Path(__file__).parents[2] / "scripts"))
 
 import pytest
 import run_tests
+import test_times
 from outcomes import Counts, counted, failed_tests, failures
 from run_tests import Ended, Program, Runner
 
@@ -15,7 +16,7 @@ running 3 tests
 test answers::late ... ok
 noise test half::said ...
 test answers::never ... FAILED
-test other ... FAILED
+test other ... FAILED <1.250s>
 
 failures:
 
@@ -50,6 +51,20 @@ def test_outcomes_of_cargo_are_counted_and_named() -> None:
     assert failed_tests(CARGO) == ["answers::never", "other"]
     assert "it never came" in failures(CARGO)
     assert not any("backtrace" in line for line in failures(CARGO))
+
+
+def test_times_of_tests_are_read_and_the_longest_are_told() -> None:
+    assert test_times.of_tests("a", CARGO) == {"a: other": 1.25}
+    said = "2.50s call     tests/a.py::one[x y]\n1.00s setup    tests/a.py::one[x y]\n"
+    times = test_times.of_tests("b", said)
+    assert times == {"tests/a.py::one[x y]": 3.5}
+    lines = test_times.told([("lab", 9.0, 400.0), ("lab", 1.0, 1.0), ("fast", 2.0, 1.0)], times)
+    assert lines[0] == "programs by lane: lab 10 s, fast 2 s"
+    assert lines[1:3] == [
+        "processor, fast: 1 s of 180 s",
+        "processor, lab: 401 s of 310 s: over its budget",
+    ]
+    assert lines[3] == "longest: 4 s tests/a.py::one[x y]"
 
 
 def test_outcomes_of_pytest_are_counted_and_named() -> None:
