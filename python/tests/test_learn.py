@@ -184,10 +184,10 @@ def test_lessons_count_before_what_the_graph_says_and_after_what_tasks_say() -> 
         Task("read-1", "x", ("f1",), ("h1",), stage="read"),
         Task("read-2", "x", ("f2", "g"), ("h2",), stage="read"),
     ]
-    graph = graph_of("w", "w", tasks)
+    graph = graph_of("w", "w", tasks, {"g": 1 << 20})
     role = Role("make", "f*", ("read",))
     keep = {role: Lesson(role, 1, 1, {"cache": "keep"})}
-    assert hints_of(graph, Cluster(2), keep) == {
+    assert hints_of(graph, Cluster(2), keep, lambda _: {"pattern": "distribute"}) == {
         "f1": {"cache": "keep"},
         "f2": {"cache": "keep", "place": "scatter:1MiB"},
         "g": {"place": "local"},

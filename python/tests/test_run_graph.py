@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -175,30 +176,70 @@ def test_hints_follow_from_who_writes_and_who_reads() -> None:
     tasks["merge"] = {"command": "x", "inputs": [f"p{n}" for n in range(4)], "outputs": ["m"]}
     tasks["next"] = {"command": "x", "inputs": ["m"], "outputs": ["n"], "hints": {"tier": "ssd"}}
     tasks["last"] = {"command": "x", "inputs": ["n"], "outputs": ["z"], "hints": {"place": "local"}}
-    graph = read_commands("w.yaml", json.dumps({"tasks": tasks}))
+    unknown = read_commands("w.yaml", json.dumps({"tasks": tasks}))
+    own = {"n": {"tier": "ssd"}, "z": {"place": "local"}}
+    assert hints_of(unknown, Cluster(hosts=4)) == own, "only bytes saved pay, and nobody knows them"
+    graph = replace(unknown, size_bytes=dict.fromkeys(unknown.consumers, 20_000_000))
     found = hints_of(graph, Cluster(hosts=4))
-    assert found["p0"] == {"place": "collocate:merge"}
-    assert found["m"] == {"place": "local"}
-    assert found["n"] == {"place": "local", "tier": "ssd"}
+    assert {f"p{n}": {"place": "collocate:merge"} for n in range(4)}.items() <= found.items()
     assert found["all"] == {"pattern": "broadcast"}
+    assert "m" not in found, "a store has it where it is made by itself"
+    assert found["n"] == {"tier": "ssd"}
     assert found["z"] == {"place": "local"}
     assert set(hints_of(graph, Cluster(hosts=1))) == {"n", "z"}
 
 
+@pytest.mark.parametrize(
+    ("inherited", "is_needed"),
+    [
+        ({}, False),
+        ({"place": "local"}, False),
+        ({"tier": "ssd", "pattern": "reuse"}, False),
+        ({"place": "local", "pattern": "distribute"}, False),
+        ({"place": "collocate:others"}, True),
+        ({"pattern": "distribute"}, True),
+        ({"pattern": "scatter"}, True),
+    ],
+)
+def test_what_the_store_does_by_itself_is_said_only_where_a_directory_says_otherwise(
+    inherited: dict[str, str], is_needed: bool
+) -> None:
+    tasks = {"a": {"command": "x", "outputs": ["out/a"]}}
+    tasks["b"] = {"command": "x", "inputs": ["out/a"], "outputs": ["b"]}
+    unknown = read_commands("w.yaml", json.dumps({"tasks": tasks}))
+    asked: list[str] = []
+
+    def of(file: str) -> dict[str, str]:
+        asked.append(file)
+        return inherited
+
+    graph = replace(unknown, size_bytes={"out/a": 1 << 20})
+    expected = {"out/a": {"place": "local"}} if is_needed else {}
+    assert hints_of(graph, Cluster(hosts=4), inherited=of) == expected
+    assert set(asked) == {"out/a"}
+    assert hints_of(unknown, Cluster(hosts=4), inherited=of) == {}
+    small = replace(unknown, size_bytes={"out/a": 1 << 10})
+    assert hints_of(small, Cluster(hosts=4), inherited=of) == {}
+
+
 def test_files_that_are_not_worth_a_hint_get_none() -> None:
+    def distributes(_: str) -> dict[str, str]:
+        return {"pattern": "distribute"}
+
     text = instance(lambda d: d["workflow"]["specification"]["files"][1].update(sizeInBytes=99_999))
-    assert hints_of(read_wfformat("w.json", text, Replay()), Cluster(hosts=4)) == {}
+    small = read_wfformat("w.json", text, Replay())
+    assert hints_of(small, Cluster(hosts=4), inherited=distributes) == {}
     whole = read_wfformat("w.json", instance(lambda d: None), Replay())
-    assert hints_of(whole, Cluster(hosts=4)) == {"plane:1": {"place": "local"}}
+    found = hints_of(whole, Cluster(hosts=4), inherited=distributes)
+    assert found == {"plane:1": {"place": "local"}}
 
 
 @pytest.mark.parametrize(
     ("size_bytes", "readers", "hosts", "gbit_per_s", "gains"),
     [
-        (None, 3, 4, 1, True),
-        (None, 2, 4, 1, False),  # one of them runs beside the file
-        (None, 19, 2, 1, False),  # all of them are on one host, or beside it
         (20_000_000, 3, 4, 1, True),
+        (20_000_000, 2, 4, 1, False),  # one of them runs beside the file
+        (20_000_000, 19, 2, 1, False),  # all of them are on one host, or beside it
         (20_000_000, 19, 20, 0.1, True),
         (500_000, 19, 20, 0.1, False),  # it comes from its home in any case
         (600_000, 3, 4, 1, False),  # the questions take longer
@@ -207,7 +248,7 @@ def test_files_that_are_not_worth_a_hint_get_none() -> None:
     ],
 )
 def test_a_file_is_spread_where_its_readers_have_it_sooner(
-    size_bytes: int | None, readers: int, hosts: int, gbit_per_s: float, gains: bool
+    size_bytes: int, readers: int, hosts: int, gbit_per_s: float, gains: bool
 ) -> None:
     cluster = Cluster.linked(hosts, gbit_per_s * 119e6)
     assert cluster.gains_by_spreading(size_bytes, readers) is gains

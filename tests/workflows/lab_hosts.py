@@ -12,11 +12,13 @@ from pathlib import Path
 
 from conftest import SCRATCH, require
 from intarsia.lab_store import LabStore, lab_problem
+from intarsia.store import call
 from shell import both_outputs
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Longer than any example takes on a busy machine.
 _LIMIT_S = 150
+_QUERY_LIMIT_S = 30
 
 # As sshd does: the words are joined, and a shell of the host reads them. What is mounted at the
 # common path is seen by the command alone.
@@ -56,6 +58,15 @@ class Hosts:
     def python(self, host: str, *words: str | Path) -> str:
         """Run Python on a host; return what it prints."""
         return self.run(host, sys.executable, *words)
+
+    def spread_files(self) -> int:
+        """Count how often a host began to take a file from its other readers too."""
+        wanted = 'intarsia_patterns_total{pattern="broadcast",met="yes"}'
+        counts = []
+        for mount in self.store.mounts:
+            told = call(self.store.binary, ["status", str(mount), "--metrics"], _QUERY_LIMIT_S)
+            counts += [line.split()[1] for line in told.splitlines() if line.startswith(wanted)]
+        return sum(map(int, counts))
 
     def new_directory(self) -> Path:
         """Make a directory of the store; return it by the path of the first host."""

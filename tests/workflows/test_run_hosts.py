@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from intarsia.locate import locate
 from intarsia.store import call_json
+from intarsia.tag import hints_on
 from lab_hosts import Hosts, four_hosts
 from runs import ENVIRONMENT, LIMIT_S, wait_until
 
@@ -121,11 +122,58 @@ def test_hints_that_an_earlier_run_teaches(hosts: Hosts, job: Path) -> None:
     assert second["hinted_files"] == 4
     assert os.getxattr(job / "large0", "user.intarsia.place") == b"collocate:sum"
     assert second["remote_bytes"] < first["remote_bytes"]
-    assert run(hosts, job, tasks, "--fresh", "--hints", "derived")["hinted_files"] == 8
+    derived = run(hosts, job, tasks, "--fresh", "--hints", "derived")
+    assert derived["hinted_files"] == 0, "they are where they are made by themselves"
+    assert (
+        "large* -> sum: no hint: a store has it where it is made by itself"
+        in (job / ".run-w/hints.log").read_text()
+    )
     again = run(hosts, job, tasks, "--fresh", "--dry-run")
     assert {
         one["names"]: one["hints"] for one in again["lessons"] if one["maker"] == "make"
     } == taught
+
+
+def test_what_is_known_of_sizes_while_a_run_goes_on_is_followed(hosts: Hosts, job: Path) -> None:
+    """Two parts are made after a first one, for one reader; four tasks read what another makes."""
+    new = f"head -c {PART_BYTES} /dev/urandom >"
+    tasks: dict[str, dict[str, object]] = {"make": {"command": f"{new} wide", "outputs": ["wide"]}}
+    for number in range(4):
+        name = f"part{number}"
+        tasks[f"part-{number}"] = {"command": f"{new} {name}", "outputs": [name]}
+        tasks[f"part-{number}"]["after"] = ["part-0"] if number else []
+        command = f"cksum < wide > sum{number}"
+        tasks[f"sum-{number}"] = {"command": command, "inputs": ["wide"]}
+        tasks[f"sum-{number}"]["outputs"] = [f"sum{number}"]
+    parts = [f"part{number}" for number in range(4)]
+    command = f"cat {' '.join(parts)} | cksum > total"
+    tasks["total"] = {"command": command, "inputs": parts, "outputs": ["total"]}
+    before = hosts.spread_files()
+    summary = run(hosts, job, tasks, "--schedule", "workqueue")
+    assert summary["is_well"], summary["failures"]
+    found = {name: hints_on(job / name) for name in ("wide", *parts, "sum0")}
+    gathered = {name: {"place": "collocate:total"} for name in parts[1:]}
+    assert found == {"wide": {"pattern": "broadcast"}, "part0": {}, "sum0": {}} | gathered
+    assert summary["hinted_files"] == 4
+    assert hosts.spread_files() > before
+    assert len({file.hosts for file in locate([job / name for name in parts[1:]]).files}) == 1
+    log = (job / ".run-w/hints.log").read_text().splitlines()
+    assert "make: wide* -> sum: pattern=broadcast: tasks on up to 4 hosts read it" in log
+
+
+def test_a_hint_of_a_directory_that_the_graph_contradicts_is_overruled(
+    hosts: Hosts, job: Path
+) -> None:
+    os.setxattr(job, "user.intarsia.pattern", b"distribute")
+    tasks: dict[str, dict[str, object]] = {}
+    for number in range(2):
+        command = f"head -c {PART_BYTES} /dev/urandom > f{number}"
+        tasks[f"make-{number}"] = {"command": command, "outputs": [f"f{number}"]}
+        tasks[f"make-{number}"]["after"] = ["make-0"] if number else []
+        tasks[f"use-{number}"] = {"command": f"cksum < f{number} > u{number}"}
+        tasks[f"use-{number}"] |= {"inputs": [f"f{number}"], "outputs": [f"u{number}"]}
+    assert run(hosts, job, tasks)["is_well"]
+    assert [hints_on(job / f"f{number}").get("place") for number in range(2)] == [None, "local"]
 
 
 def test_what_is_cheaper_to_copy_than_to_make_again_gets_copies(hosts: Hosts, job: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable, Mapping
 
@@ -47,3 +48,19 @@ def tag(paths: Iterable[str | os.PathLike[str]], hints: Mapping[str, str]) -> di
         except OSError as error:
             problems[path] = error
     return problems
+
+
+def hints_on(path: str | os.PathLike[str]) -> dict[str, str]:
+    """Return the hints that a file or directory has; raises OSError.
+
+    >>> hints_on("/proc")
+    {}
+    """
+    try:
+        names = os.listxattr(path)
+    except OSError as error:
+        if error.errno in (errno.ENOTSUP, errno.ENODATA):
+            return {}
+        raise
+    hints = (name for name in names if name.startswith(PREFIX))
+    return {name.removeprefix(PREFIX): os.getxattr(path, name).decode() for name in hints}

@@ -7,7 +7,9 @@ reckoned from where files were made, as the store leaves a file with its maker.
 
 from __future__ import annotations
 
+import hashlib
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +23,8 @@ READER = "{reader}"
 _REPLICAS_MAX = 16
 # Fewer files than this are read from their hosts in the time of one.
 _GROUP_FILES = 3
+# After `@` a group has the name of a host, and one call for many hints has them between blanks.
+_GROUP = re.compile("[!-?A-~]{1,64}")
 _NOTHING = "they are read where they are made, or nobody knows where"
 
 
@@ -57,7 +61,21 @@ class Lesson:
         """Return the hints of one file that the tasks `readers` read."""
         if any(READER in value for value in self.hints.values()) and len(readers) != 1:
             return {}
-        return {name: value.replace(READER, readers[0]) for name, value in self.hints.items()}
+        return {
+            name: value.replace(READER, group_of(readers[0])) if READER in value else value
+            for name, value in self.hints.items()
+        }
+
+
+def group_of(reader: str) -> str:
+    """Return the name of the group of files that a task reads; names of groups are bounded.
+
+    >>> group_of("merge-7"), group_of("to@fro")
+    ('merge-7', '6eac7673d14e3000')
+    """
+    if _GROUP.fullmatch(reader):
+        return reader
+    return hashlib.blake2b(reader.encode(), digest_size=8).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -334,7 +334,10 @@ class Engine:
             self._has_read(name, sent.host)
             files = self._by_path(self._graph.tasks[name].outputs)
             made = {files[path]: stamp for path, stamp in outcome.outputs.items()}
-            self._waiting.done(name, [stamp.size_bytes for stamp in made.values()])
+            sizes = {file: stamp.size_bytes for file, stamp in made.items()}
+            self._waiting.done(name, sizes.values())
+            if self._settings.tags is not None:
+                self._warn_of_hints(self._settings.tags.made(sizes))
             self._journal.done(name, self._lineage[name], sent.host, replace(outcome, outputs=made))
             self._take(self._progression.done(name))
             self._temporary.done(name, self._is_done)
@@ -358,8 +361,13 @@ class Engine:
                 self._clock() - sent.handed_s,
             )
         )
-        if outcome.hint_problem and not self._history.warnings:
-            self._history.warnings.append(f"hints that were refused: {outcome.hint_problem}")
+        if outcome.hint_problem:
+            self._warn_of_hints([outcome.hint_problem])
+
+    def _warn_of_hints(self, problems: list[str]) -> None:
+        """Tell once in a run what was wrong with hints."""
+        if problems and not self._history.warnings:
+            self._history.warnings.append(f"hints that were refused: {'; '.join(problems)}")
 
     def _failed(self, sent: Sent, outcome: Outcome) -> None:
         name = sent.task

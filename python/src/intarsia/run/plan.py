@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,13 +14,14 @@ from intarsia.learn.tell import in_order, object_of
 from intarsia.run.attempt import read_first, stamp_of
 from intarsia.run.commands import read_commands
 from intarsia.run.graph import Graph, GraphError
-from intarsia.run.hints import Cluster, hints_of, own_hints
+from intarsia.run.hints import Derivation, chosen_by, own_hints
 from intarsia.run.journal import Journal
 from intarsia.run.lineage import lineages, needed
 from intarsia.run.makefile import is_makefile, read_makefile
 from intarsia.run.order import Stamp
 from intarsia.run.patience import patiently
 from intarsia.run.replay import Replay
+from intarsia.run.tags import hints_text
 from intarsia.run.wfformat import is_wfformat, read_wfformat
 
 # Of a long list so many are named.
@@ -99,14 +101,14 @@ def require_inputs(source: str, graph: Graph, directory: Path) -> None:
 
 
 def chosen_hints(
-    graph: Graph, choice: str, cluster: Cluster, lessons: Mapping[Role, Lesson]
+    choice: str, derivation: Derivation, lessons: Mapping[Role, Lesson]
 ) -> dict[str, dict[str, str]]:
     """Return the hints that are set on files; `choice` is learned, derived, own or none."""
     if choice == "none":
         return {}
     if choice == "own":
-        return own_hints(graph)
-    return hints_of(graph, cluster, lessons if choice == "learned" else {})
+        return own_hints(derivation.graph)
+    return chosen_by(derivation, lessons if choice == "learned" else {})
 
 
 #: Heads of what `rows_of` returns.
@@ -117,14 +119,33 @@ def planned(
     rows: Sequence[Sequence[str]],
     lessons: Mapping[Role, Lesson],
     protection: Sequence[Mapping[str, Any]],
+    derived: Sequence[Sequence[str]],
 ) -> dict[str, Any]:
-    """Return what `--dry-run --json` prints: tasks, and what earlier runs teach."""
+    """Return what `--dry-run --json` prints: tasks, and why files have hints or none."""
     fields = ("task", "state", "after", "outputs", "hints")
     return {
         "tasks": [dict(zip(fields, row, strict=True)) for row in rows],
         "lessons": [object_of(one) for one in in_order(lessons.values())],
+        "derived": [dict(zip(DERIVED_HEADS, row, strict=True)) for row in derived],
         "copies_or_recomputation": list(protection),
     }
+
+
+#: Heads of what `derived_rows` returns.
+DERIVED_HEADS = ("rule", "files", "hint", "why")
+
+
+def derived_rows(
+    derivation: Derivation, lessons: Mapping[Role, Lesson]
+) -> list[tuple[str, str, str, str]]:
+    """Return for each rule what the graph says of its files, and why; not of what was learned."""
+    counts: Counter[tuple[str, str, str]] = Counter()
+    for file in derivation.graph.producer:
+        role = derivation.role(file)
+        if role not in lessons:
+            found = derivation.of(file)
+            counts[str(role), hints_text(found.hints), found.why] += 1
+    return [(rule, str(count), hint, why) for (rule, hint, why), count in counts.items()]
 
 
 def rows_of(

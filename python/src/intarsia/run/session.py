@@ -40,14 +40,16 @@ from intarsia.run.events import ClusterError, StopAsked
 from intarsia.run.experience import leave_record, lessons_for, runs_before
 from intarsia.run.glide import Glide, stage_in, stage_out, store_for_run
 from intarsia.run.graph import Graph, GraphError
-from intarsia.run.hints import Cluster
+from intarsia.run.hints import Cluster, Derivation
 from intarsia.run.journal import Journal, JournalBusyError, JournalError
 from intarsia.run.makefile import is_makefile
 from intarsia.run.place import Place
 from intarsia.run.plan import (
+    DERIVED_HEADS,
     PLAN_HEADS,
     Plan,
     chosen_hints,
+    derived_rows,
     plan_of,
     planned,
     read_workflow,
@@ -60,6 +62,7 @@ from intarsia.run.record import write_record
 from intarsia.run.replay import Replay, dealt, missing_inputs
 from intarsia.run.settings import Settings
 from intarsia.run.summary import lines_of, summary_of
+from intarsia.run.tags import Inheritance, Tags, new_log
 from intarsia.run.undeclared import Undeclared
 from intarsia.run.view import Terminal
 from intarsia.schedule import Policy, blind, delayed, least_cost
@@ -224,6 +227,7 @@ class _Session:
         self._runs_before: list[Observed] = []
         self._lessons: dict[Role, Lesson] = {}
         self._protection: list[dict[str, Any]] = []
+        self._derivation: Derivation | None = None
         # What a Makefile says depends on what is in the directory.
         self._reads_late = is_makefile(choices.workflow) and bool(choices.up or choices.stage_in)
         if not self._reads_late or choices.dry_run:
@@ -320,14 +324,18 @@ class _Session:
     def _show(self, plan: Plan) -> int:
         hints = self._hints(len(self._choices.hosts) or 1)
         rows = rows_of(self._graph, plan, hints)
+        derived = [] if self._derivation is None else derived_rows(self._derivation, self._lessons)
         if self._choices.json:
-            print(json.dumps(planned(rows, self._lessons, self._protection), indent=2))
+            told = planned(rows, self._lessons, self._protection, derived)
+            print(json.dumps(told, indent=2))
             return 0
         title = f"{self._graph.name}: {len(plan.to_run)} of {len(rows)} tasks would run"
         self._view.table(title, PLAN_HEADS, rows)
         if self._lessons:
             lessons = map(row_of, in_order(self._lessons.values()))
             self._view.table("hints that earlier runs teach", HEADS, lessons)
+        if derived:
+            self._view.table("hints from the graph", DERIVED_HEADS, derived)
         if self._protection:
             rows = list(map(row_of_told, self._protection))
             self._view.table("copies, or made again with --lineage", COPY_HEADS, rows)
@@ -338,7 +346,10 @@ class _Session:
         choices = self._choices
         self._lessons = lessons_for(self._runs_before, self._directory, hosts, choices.link)
         cluster = Cluster.linked(hosts, choices.link, by_affinity=choices.by_affinity)
-        hints = chosen_hints(self._graph, choices.hints or "learned", cluster, self._lessons)
+        derivation = Derivation(self._graph, cluster, inherited=Inheritance(self._directory))
+        if hosts > 1 and choices.hints in ("learned", "derived"):
+            self._derivation = derivation
+        hints = chosen_hints(choices.hints or "learned", derivation, self._lessons)
         if self._advised is not None:
             hints = stripes_for(self._advised, self._graph, hosts) | hints
         if hosts < 2 or not choices.remakes or choices.hints != "learned":
@@ -388,6 +399,7 @@ class _Session:
             choices.in_order or choices.schedule == "workqueue",
             choices.by_affinity,
             hints if is_store else {},
+            self._tags(hints) if is_store else None,
         )
         history = self._history(plan)
         if is_store:
@@ -407,6 +419,13 @@ class _Session:
         engine.run()
         history.warnings += undeclared.found()
         return history
+
+    def _tags(self, hints: dict[str, dict[str, str]]) -> Tags | None:
+        """Return what derives hints while the run goes on, and tells a log why."""
+        if self._derivation is None:
+            return None
+        say = new_log(self._run_dir / "hints.log")
+        return Tags(self._derivation, hints, self._directory, taught=self._lessons, say=say)
 
     def _history(self, plan: Plan) -> History:
         reused = tuple(name for name in self._graph.tasks if name not in plan.to_run)

@@ -9,6 +9,7 @@ from pathlib import Path
 from intarsia.run.ahead import Budget
 from intarsia.run.graph import Task as TaskOf
 from intarsia.run.order import Order
+from intarsia.run.tags import Tags
 from intarsia.schedule import Policy, Task
 from intarsia.schedule.host import LINK_BYTES_PER_S
 
@@ -20,7 +21,7 @@ class Settings:
     `ahead`: what may be copied to where the next task will run, and how fast;
     `link_bytes_per_s`: what a host's link carries; `in_order`: tasks begin in the order in which
     they became ready, wherever their input lies; `by_affinity`: where what is read beside their
-    outputs lies counts too.
+    outputs lies counts too. `hints` are by file; `tags` derives more while the run goes on.
     """
 
     directory: Path
@@ -35,6 +36,7 @@ class Settings:
     in_order: bool = False
     by_affinity: bool = False
     hints: Mapping[str, Mapping[str, str]] | None = None
+    tags: Tags | None = None
 
     def paths(self, files: Iterable[str]) -> list[str]:
         """Return where files lie."""
@@ -42,6 +44,8 @@ class Settings:
 
     def order(self, task: TaskOf, number: int, log: str, gone_hosts: Iterable[str]) -> Order:
         """Return what a worker is told of an attempt."""
+        if self.tags is not None:
+            self.tags.before(task.outputs)
         hints = self.hints or {}
         return Order(
             task.name,
