@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from intarsia.tag import hints_on
 from lab_hosts import Hosts, four_hosts
 from runs import ENVIRONMENT
 from shell import both_outputs
@@ -22,7 +23,7 @@ SNAKEFILE = """
 rule all:
     input: "where/a", "where/b"
 rule where:
-    input: "parts/{part}"
+    input: "parts/{part}", access.multi("small")
     output: "where/{part}"
     shell: "echo $SLURMD_NODENAME > {output}"
 """
@@ -40,8 +41,10 @@ def hosts() -> Iterator[Hosts]:
         yield hosts
 
 
-@pytest.mark.parametrize("options", [["--scheduler-intarsia-slurm"], []])
-def test_jobs_prefer_the_nodes_of_their_input(
+@pytest.mark.parametrize(
+    "options", [["--scheduler-intarsia-slurm"], ["--scheduler-intarsia-hints", "none"]]
+)
+def test_jobs_prefer_the_nodes_of_their_input_which_gets_its_hints(
     options: list[str], hosts: Hosts, tmp_path: Path
 ) -> None:
     job = hosts.new_directory()
@@ -49,6 +52,7 @@ def test_jobs_prefer_the_nodes_of_their_input(
     for host, name in ((4, "a"), (3, "b")):
         path = hosts.store.mounts[host - 1] / job.name / "parts" / name
         path.write_bytes(os.urandom(PART_BYTES))
+    (job / "small").write_text("beside its inode")
     (job / "Snakefile").write_text(SNAKEFILE)
     with slurm_site(tmp_path.resolve()) as slurm:
         words = [sys.executable, "-m", "snakemake", "--directory", str(job), "--jobs", "2"]
@@ -66,4 +70,6 @@ def test_jobs_prefer_the_nodes_of_their_input(
         environment = ENVIRONMENT | {"SLURM_CONF": str(conf), "PATH": programs}
         both_outputs(words, limit_s=LIMIT_S, env=environment)
     nodes = [(job / "where" / name).read_text().strip() for name in "ab"]
-    assert (nodes == ["n4", "n3"]) == bool(options)
+    is_told = options == ["--scheduler-intarsia-slurm"]
+    assert (nodes == ["n4", "n3"]) == is_told
+    assert hints_on(job / "small") == ({"pattern": "broadcast"} if is_told else {})

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,8 +24,10 @@ from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
 from snakemake_interface_executor_plugins.settings import CommonSettings, ExecutorSettingsBase
 
 from intarsia.engines.shell import SSH, host_names, on_host
-from intarsia.engines.snakemake_graph import Jobs
+from intarsia.engines.snakemake_graph import Jobs, single_jobs
+from intarsia.engines.snakemake_hints import CHOICES, HELP, Hints, told_by
 from intarsia.locate import host_of, locate
+from intarsia.run.hints import Cluster
 from intarsia.schedule import (
     PATIENCE_S,
     Policy,
@@ -42,9 +44,6 @@ _LOGS = Path(".snakemake/intarsia")
 _POLL_S = 0.2
 # How long a host may take to answer before it counts as lost.
 _ANSWER_S = 15
-_PATTERN = "user.intarsia.pattern"
-#: What the flags `access.*` of input files say, as hints of the store.
-HINTS = {"sequential": "sequential", "random": "random", "multi": "broadcast"}
 POLICIES = ("local", "delayed", "blind")
 
 
@@ -92,6 +91,7 @@ class ExecutorSettings(ExecutorSettingsBase):
             "that is the policy."
         },
     )
+    hints: str = field(default=CHOICES[0], metadata={"help": HELP, "choices": CHOICES})
 
 
 common_settings = CommonSettings(
@@ -122,19 +122,23 @@ class Executor(RemoteExecutor):
         self._hosts: dict[Any, str] = {}
         self._gone: set[str] = set()
         policy = _policy(settings)
-        self._placing = Jobs(self.dag, by_affinity=policy is least_cost)
+        by_affinity = policy is least_cost
+        self._placing = Jobs(self.dag, by_affinity=by_affinity)
         try:
             program = on_host(settings.shell, "host", "true", self._directory)[0]
+            hosts, link = host_names(settings.hosts or ""), payload_rate(settings.link)
             self._queue: TaskQueue[Any] = TaskQueue(
-                dict.fromkeys(host_names(settings.hosts or ""), settings.cores),
+                dict.fromkeys(hosts, settings.cores),
                 policy,
-                link_bytes_per_s=payload_rate(settings.link),
+                link_bytes_per_s=link,
                 in_order=settings.policy == "blind",
             )
         except ValueError as error:
             raise WorkflowError(str(error)) from error
         if shutil.which(program) is None:
             raise WorkflowError(f"--intarsia-shell: the program {program} is not in the PATH")
+        cluster = Cluster.linked(len(hosts), link, by_affinity=by_affinity)
+        self._hints = Hints(self.dag, settings.hints, cluster, told_by(self.logger))
 
     @property
     def next_seconds_between_status_checks(self) -> float:
@@ -143,9 +147,9 @@ class Executor(RemoteExecutor):
 
     def run_job(self, job: Any) -> None:
         """Take a job that is ready; it begins when the policy has a host for it."""
-        _pass_on_hints(job.input)
         found = locate(job.input)
         with self._lock:
+            self._hints.begin(single_jobs(job), found)
             self._jobs[job.jobid] = job
             self._queue.add(job.jobid, self._placing.add(job, found), time.monotonic())
         self.report_job_submission(SubmittedJobInfo(job))
@@ -226,6 +230,8 @@ class Executor(RemoteExecutor):
             self._queue.finish(jobid, time.monotonic())
             job = self._jobs.pop(jobid)
             if code == 0:
+                for one in single_jobs(job):
+                    self._hints.done(one)
                 self._tell_queue(self._placing.done(job, self._hosts[jobid]))
 
     def _is_usable(self, host: str) -> bool:
@@ -273,6 +279,11 @@ class Executor(RemoteExecutor):
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGTERM)
 
+    def shutdown(self) -> None:
+        """Look after jobs no longer."""
+        super().shutdown()
+        self._hints.close()
+
 
 def _policy(settings: ExecutorSettings) -> Policy:
     if settings.policy == "blind":
@@ -281,13 +292,3 @@ def _policy(settings: ExecutorSettings) -> Policy:
         return least_cost
     patience_s = PATIENCE_S if settings.patience is None else settings.patience
     return partial(delayed, patience_s=patience_s)
-
-
-def _pass_on_hints(files: Iterable[Any]) -> None:
-    """Tell the store how input files are read, where the workflow says so."""
-    for file in files:
-        access = getattr(file, "flags", {}).get("access_pattern")
-        if access is not None and str(access) in HINTS:
-            # Advice: a file that does not take it is read all the same.
-            with suppress(OSError):
-                os.setxattr(file, _PATTERN, HINTS[str(access)].encode())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -34,7 +34,7 @@ class Jobs:
         waiting = self._known(job)
         if waiting is None:
             return Placed.reading(found, slots=job.threads)
-        name = _name_of(job)
+        name = name_of(job)
         waiting.undone(name)
         waiting.add(name, found)
         return waiting.task(name)
@@ -42,14 +42,14 @@ class Jobs:
     def began(self, job: Any, host: str) -> dict[Any, Placed]:
         """A job begins on a host; returns what is known now of jobs that wait."""
         waiting = self._known(job)
-        return {} if waiting is None else _news(waiting, waiting.began(_name_of(job), host))
+        return {} if waiting is None else _news(waiting, waiting.began(name_of(job), host))
 
     def done(self, job: Any, host: str) -> dict[Any, Placed]:
         """A job is done, on a host that keeps what it has read; what is known now of others."""
         waiting = self._known(job)
         if waiting is None:
             return {}
-        waiting.done(_name_of(job), _sizes(job.output))
+        waiting.done(name_of(job), sizes_of(job.output).values())
         return _news(waiting, waiting.readers(self._kept.read(map(str, job.input), host)))
 
     def lost(self, host: str) -> None:
@@ -60,11 +60,9 @@ class Jobs:
         """What knows a job; None for a group of jobs, and where the jobs are no graph of files."""
         if job.is_group() or self._is_no_graph:
             return None
-        if self._graph is None or _name_of(job) not in self._graph.tasks:
-            try:
-                self._graph = graph_of("Snakemake", "workflow", map(_task_of, self._dag.jobs))
-            except GraphError:
-                # A file that is updated in place is made by several jobs, or by one that reads it.
+        if self._graph is None or name_of(job) not in self._graph.tasks:
+            self._graph = graph_of_jobs(self._dag.jobs)
+            if self._graph is None:
                 self._is_no_graph = True
                 return None
             affinity = Affinity(self._graph) if self._by_affinity else None
@@ -72,27 +70,49 @@ class Jobs:
         return self._waiting
 
 
-def _name_of(job: Any) -> str:
-    return str(job.jobid)
+def graph_of_jobs(jobs: Iterable[Any]) -> Graph | None:
+    """Return single jobs as a graph of files; None where they are none.
+
+    Then a file is updated in place: several jobs make it, or one that reads it.
+    """
+    try:
+        return graph_of("Snakemake", "workflow", map(_task_of, jobs))
+    except GraphError:
+        return None
+
+
+def single_jobs(job: Any) -> Sequence[Any]:
+    """Return the jobs of a group, or the job itself."""
+    jobs = getattr(job, "jobs", [job])
+    # The interface has a method where Snakemake 9.27 has a property.
+    return list(jobs() if callable(jobs) else jobs)
+
+
+def sizes_of(files: Iterable[Any]) -> dict[str, int]:
+    """Return how large files are, those that are there."""
+    found = {}
+    for file in files:
+        # A directory, or what another job has taken away already.
+        with suppress(OSError):
+            found[str(file)] = os.stat(file).st_size  # noqa: PTH116 - there may be thousands
+    return found
+
+
+def name_of(job: Any) -> str:
+    """Return the name of a single job in the graph."""
+    return f"{job.name}-{job.jobid}"
 
 
 def _news(waiting: Waiting, names: Iterable[str]) -> dict[Any, Placed]:
-    return {int(name): waiting.task(name) for name in names}
+    return {int(name.rpartition("-")[2]): waiting.task(name) for name in names}
 
 
 def _task_of(job: Any) -> Task:
     return Task(
-        _name_of(job),
+        name_of(job),
         "",
         tuple(map(str, dict.fromkeys(job.input))),
         tuple(map(str, job.output)),
         stage=job.name,
         cores=max(1, job.threads),
     )
-
-
-def _sizes(files: Iterable[Any]) -> Iterable[int]:
-    for file in files:
-        # A directory, or what another job has taken away already.
-        with suppress(OSError):
-            yield os.stat(file).st_size  # noqa: PTH116 - there may be thousands

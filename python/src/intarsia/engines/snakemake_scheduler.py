@@ -6,6 +6,7 @@ Slurm, which is told to prefer the host.
 """
 
 import sys
+import weakref
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -17,7 +18,10 @@ from snakemake_interface_scheduler_plugins.base import SchedulerBase
 from snakemake_interface_scheduler_plugins.settings import SchedulerSettingsBase
 
 from intarsia.engines.shell import host_names
+from intarsia.engines.snakemake_graph import single_jobs
+from intarsia.engines.snakemake_hints import CHOICES, HELP, Hints, told_by
 from intarsia.locate import Located, Locations, locate
+from intarsia.run.hints import Cluster
 from intarsia.schedule import Host, Task, matched
 
 _EXTRA = "slurm_extra"
@@ -46,6 +50,13 @@ class SchedulerSettings(SchedulerSettingsBase):
             "resource slurm_extra, unless the rule has one. Nodes have their names as features."
         },
     )
+    hints: str = field(
+        default=CHOICES[0],
+        metadata={
+            "help": f"{HELP} With --executor intarsia that of --intarsia-hints counts.",
+            "choices": CHOICES,
+        },
+    )
 
 
 class Scheduler(SchedulerBase):
@@ -58,6 +69,12 @@ class Scheduler(SchedulerBase):
         self._settings = settings
         self._names = host_names(settings.hosts or "")
         self._running: dict[Any, tuple[str, int]] = {}
+        self._selected: set[Any] = set()
+        choice = settings.hints if _is_to_hint(self.dag) else "none"
+        cluster = Cluster(len(self._names) or sys.maxsize)
+        self._hints = Hints(self.dag, choice, cluster, told_by(self.logger))
+        # Nobody tells a scheduler that the workflow has ended.
+        weakref.finalize(self, self._hints.close)
 
     def select_jobs(
         self,
@@ -68,7 +85,8 @@ class Scheduler(SchedulerBase):
     ) -> Sequence[Any]:
         """Return jobs that fit into the resources: by priority, data, and size of their input."""
         self._forget_ended(remaining_jobs)
-        tasks = _tasks_of(selectable_jobs)
+        inputs = _inputs_of(selectable_jobs)
+        tasks = {job: _task_of(job, inputs[job]) for job in selectable_jobs}
         chosen = matched(tasks, self._hosts(tasks.values()))
         left = dict(available_resources)
         found = []
@@ -78,6 +96,8 @@ class Scheduler(SchedulerBase):
                 left = {name: left[name] - needs[name] for name in left}
                 found.append(job)
                 self._begin(job, tasks[job], chosen.get(job))
+                self._hints.begin(single_jobs(job), inputs[job])
+                self._selected.update(single_jobs(job))
         return found
 
     def _hosts(self, tasks: Iterable[Task]) -> list[Host]:
@@ -98,39 +118,46 @@ class Scheduler(SchedulerBase):
         if self._settings.slurm:
             # A job that is tried again has it already.
             with suppress(ValueError):
-                for one in _single(job):
+                for one in single_jobs(job):
                     one.add_aux_resource(_EXTRA, f"--prefer={host}")
 
     def _forget_ended(self, remaining: Iterable[Any]) -> None:
         """Forget jobs that are done, and those that are to be tried again."""
+        for job in list(filter(self.dag.finished, self._selected)):
+            self._selected.remove(job)
+            self._hints.done(job)
         again = set(remaining)
         self._running = {
             job: where
             for job, where in self._running.items()
-            if job not in again and not all(map(self.dag.finished, _single(job)))
+            if job not in again and not all(map(self.dag.finished, single_jobs(job)))
         }
 
 
-def _tasks_of(jobs: Sequence[Any]) -> dict[Any, Task]:
+def _is_to_hint(dag: Any) -> bool:
+    """Whether hints are for the scheduler to set.
+
+    The executor of this package knows more of when jobs begin and end; and a job of another one is
+    a Snakemake too, whose scheduler has one job.
+    """
+    workflow = getattr(dag, "workflow", None)
+    executor = getattr(getattr(workflow, "executor_plugin", None), "name", None)
+    return executor != "intarsia" and getattr(workflow, "is_main_process", True)
+
+
+def _inputs_of(jobs: Sequence[Any]) -> dict[Any, Locations]:
     """Say of each job where its input lies, asked for all of them at once."""
-    inputs = {job: [str(path) for one in _single(job) for path in one.input] for job in jobs}
+    inputs = {job: [str(path) for one in single_jobs(job) for path in one.input] for job in jobs}
     paths = list(dict.fromkeys(path for some in inputs.values() for path in some))
     found: dict[str, Located] = dict(zip(paths, locate(paths).files, strict=True))
     return {
-        job: Task.reading(
-            Locations(tuple(found[path] for path in dict.fromkeys(inputs[job]))),
-            slots=max(1, job.scheduler_resources.get("_cores", 1)),
-        )
-        for job in jobs
+        job: Locations(tuple(found[path] for path in dict.fromkeys(inputs[job]))) for job in jobs
     }
+
+
+def _task_of(job: Any, found: Locations) -> Task:
+    return Task.reading(found, slots=max(1, job.scheduler_resources.get("_cores", 1)))
 
 
 def _rank(job: Any, task: Task, chosen: Mapping[Any, str]) -> tuple[int, bool, int]:
     return -job.priority, job not in chosen, -task.input_bytes
-
-
-def _single(job: Any) -> Sequence[Any]:
-    """Return the jobs of a group, or the job itself."""
-    jobs = getattr(job, "jobs", [job])
-    # The interface has a method where Snakemake 9.27 has a property.
-    return list(jobs() if callable(jobs) else jobs)
