@@ -16,6 +16,7 @@ from intarsia.engines import dask as beside_data
 from intarsia.engines.parsl import PlacedExecutor, StoreStaging
 from intarsia.locate import Located, locate
 from intarsia.schedule import Policy, blind
+from intarsia.tag import hints_on
 from lab_hosts import ROOT, Hosts, four_hosts
 from parsl import Config, File
 from parsl.executors import ThreadPoolExecutor
@@ -118,6 +119,65 @@ def test_dask_by_hand_and_what_is_no_store(hosts: Hosts, job: Path) -> None:
     assert list(found) == ["/x", "/y", "/z"]
 
 
+#: Four tasks that begin at once, each where a file of its own lies, and read one file besides.
+SHARED = """
+import subprocess, sys, time
+from contextlib import ExitStack
+from pathlib import Path
+from distributed import Client, Event, LocalCluster
+from intarsia.engines import dask as beside_data
+from intarsia.engines.shell import on_host
+
+place, shell, address, hints = Path(sys.argv[1]), *sys.argv[2:]
+
+def opened():
+    Event("go").wait()
+
+def read(own, big, after):
+    from pathlib import Path
+    return len(Path(own).read_bytes()) + len(Path(big).read_bytes())
+
+with (
+    LocalCluster(n_workers=0, host=address, dashboard_address=None) as cluster,
+    ExitStack() as workers,
+    Client(cluster) as client,
+):
+    worker = f"{sys.executable} -m distributed.cli.dask_worker {cluster.scheduler_address}"
+    for host in ("n1", "n2", "n3", "n4"):
+        command = f"exec {worker} --name {host} --nthreads 1 --no-nanny --no-dashboard"
+        words = on_host(shell, host, command, Path("/tmp"))
+        process = workers.enter_context(subprocess.Popen(words, stdin=subprocess.DEVNULL))
+        workers.callback(process.terminate)
+    client.wait_for_workers(4, timeout=120)
+    beside_data.install(client, place, patience_s=60, hints=hints == "hints")
+    gate, big = client.submit(opened), str(place / "big")
+    found = [client.submit(read, str(place / f"own{n}"), big, gate) for n in range(4)]
+    known = cluster.scheduler.tasks
+    while [known[one.key].state for one in found if one.key in known] != ["waiting"] * 4:
+        time.sleep(0.01)
+    Event("go").set()
+    assert client.gather(found) == [5_000_000] * 4
+    print([told for _, told in client.get_events(beside_data.HINT_EVENTS)])
+"""
+
+
+@pytest.mark.parametrize("hints", ["hints", "none"])
+def test_dask_has_tasks_take_from_each_other_what_many_read(
+    hints: str, hosts: Hosts, job: Path, tmp_path: Path
+) -> None:
+    for number, mount in enumerate(hosts.store.mounts):
+        (mount / job.name / f"own{number}").write_bytes(os.urandom(3_000_000))
+    (hosts.store.mounts[0] / job.name / "big").write_bytes(os.urandom(2_000_000))
+    script = tmp_path / "shared.py"
+    script.write_text(SHARED)
+    before = hosts.spread_files()
+    said = hosts.python("n1", script, hosts.mount / job.name, f"{hosts.shell}", ADDRESS, hints)
+    is_spread = hints == "hints"
+    assert hints_on(job / "big") == ({"pattern": "broadcast"} if is_spread else {}), said
+    assert (hosts.spread_files() > before) == is_spread, said
+    assert ("4 tasks name it" in said) == is_spread, said
+
+
 @pytest.mark.parametrize("options", [[], ["--intarsia-patience", "60"]], ids=["local", "delayed"])
 def test_snakemake_runs_every_job_where_its_input_lies_and_passes_hints_on(
     options: list[str], hosts: Hosts, job: Path
@@ -160,6 +220,72 @@ def test_snakemake_makes_on_one_host_what_is_read_together(
     tiles = [[host_of_file(job / f"tile-{pair}{n}") for n in (0, 1)] for pair in "ab"]
     is_together = all(one == other for one, other in tiles)
     assert is_together == (policy == "local"), tiles
+
+
+#: A file that many jobs read.
+FAN = """
+rule all:
+    input: expand("sum-{n}", n=range(READERS))
+rule sum:
+    input: FLAG("big")
+    output: "sum-{n}"
+    shell: "cksum < {input} > {output}"
+rule big:
+    output: "big"
+    shell: "head -c 2000000 /dev/urandom > {output}"
+"""
+PLAIN, MULTI = "(lambda file: file)", "access.multi"
+
+
+@pytest.mark.parametrize(
+    ("hints", "flag", "readers", "is_spread"),
+    [
+        ("derived", PLAIN, 4, True),
+        ("flags", MULTI, 2, True),
+        ("none", MULTI, 4, False),
+    ],
+)
+def test_snakemake_has_jobs_take_from_each_other_what_many_read(
+    hints: str, flag: str, readers: int, is_spread: bool, hosts: Hosts, job: Path, tmp_path: Path
+) -> None:
+    text = FAN.replace("FLAG", flag).replace("READERS", str(readers))
+    (tmp_path / "Snakefile").write_text(text)
+    before = hosts.spread_files()
+    options = ["--snakefile", str(tmp_path / "Snakefile"), "--intarsia-policy", "blind"]
+    said = run_example(hosts, job, "snakemake", *options, "--intarsia-hints", hints)
+    found = hints_on(job / "big")
+    assert found == ({"pattern": "broadcast"} if is_spread else {}), said
+    assert (hosts.spread_files() > before) == is_spread, said
+    why = "Hints: big: big* -> sum: pattern=broadcast: tasks on up to 4 hosts read it."
+    assert (why in said) == (hints == "derived" and is_spread), said
+
+
+#: Parts that one job reads.
+GATHER = """
+rule total:
+    input: expand("parts/{n}", n=range(6))
+    output: "total"
+    shell: "cat {input} | cksum > {output}"
+rule part:
+    output: "parts/{n}"
+    shell: "head -c 2000000 /dev/urandom > {output}"
+"""
+
+
+def test_snakemake_makes_on_one_host_what_one_job_gathers(
+    hosts: Hosts, job: Path, tmp_path: Path
+) -> None:
+    """Four jobs begin before anybody knows how large their files are."""
+    (tmp_path / "Snakefile").write_text(GATHER)
+    options = ["--snakefile", str(tmp_path / "Snakefile"), "--intarsia-policy", "blind"]
+    said = run_example(hosts, job, "snakemake", *options)
+    parts = [job / f"parts/{n}" for n in range(6)]
+    tagged = [part for part in parts if hints_on(part)]
+    assert len(tagged) == 2, said
+    (group,) = {hints_on(part)["place"] for part in tagged}
+    assert group.startswith("collocate:total-")
+    assert len({host_of_file(part) for part in tagged}) == 1
+    assert hints_on(job / "parts") == {}, "all of them are made"
 
 
 def test_snakemake_goes_on_without_a_host_that_is_lost(hosts: Hosts, job: Path) -> None:

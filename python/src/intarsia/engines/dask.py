@@ -12,6 +12,8 @@ those of its annotation, else the paths below the directory among its arguments.
     client.submit(work, path)                             # an argument
     with dask.annotate(intarsia_inputs=[path]):           # where it is in no argument
         client.submit(work, number)
+
+Files that many of these tasks have in common are spread: their readers take them from each other.
 """
 
 from __future__ import annotations
@@ -26,14 +28,18 @@ from dask.typing import Key
 from distributed import Client
 from distributed.diagnostics.plugin import SchedulerPlugin, WorkerPlugin
 
+from intarsia.engines.dask_hints import Readers
 from intarsia.locate import host_of, locate
 from intarsia.schedule import PATIENCE_S, Host, Task, soonest_local
+from intarsia.units import payload_rate
 
 #: The annotation that names a task's input files.
 INPUTS = "intarsia_inputs"
 #: The topic of `client.get_events` that says which task was placed where, and with how many of
 #: its input bytes on a disk of that host.
 EVENTS = "intarsia"
+#: The topic that says which files are spread, and why.
+HINT_EVENTS = "intarsia-hints"
 _WORKERS = "intarsia-workers"
 _PLUGIN = "intarsia"
 
@@ -67,15 +73,22 @@ def install(
     directory: str | os.PathLike[str],
     *,
     patience_s: float = PATIENCE_S,
+    hints: bool = True,
+    link: str = "1gbit",
 ) -> None:
     """Have the scheduler place tasks with input files below `directory`; `remove` ends it.
 
     A task is sent to the host that holds most of its input, unless that host is busy for
     `patience_s` longer than the least busy one. Workers and the scheduler's host must
     see the store's `directory` at the same path. Tasks that name `workers=` are left alone.
+
+    With `hints` a file that is there gets `pattern=broadcast` before a task that reads it begins,
+    where all that wait and name it have it sooner so, over links of the rate `link`.
     """
     workers = workers_by_host(client, directory)
-    client.register_plugin(Placement(os.fspath(directory), patience_s, workers))
+    link_bytes_per_s = payload_rate(link) if hints else None
+    placement = Placement(os.fspath(directory), patience_s, workers, link_bytes_per_s)
+    client.register_plugin(placement)
     client.register_plugin(HostName(os.fspath(directory)))
 
 
@@ -105,20 +118,32 @@ class Placement(SchedulerPlugin):
 
     The restriction is strict, or Dask would move the task to the first idle worker: it takes no
     account of files. It is loosened when the host turns out to be busy for longer than the task
-    is to wait.
+    is to wait. Files get hints where the rate of links is given.
     """
 
     name = _PLUGIN
 
-    def __init__(self, directory: str, patience_s: float, workers: Mapping[str, list[str]]) -> None:
+    def __init__(
+        self,
+        directory: str,
+        patience_s: float,
+        workers: Mapping[str, list[str]],
+        link_bytes_per_s: float | None = None,
+    ) -> None:
         self._directory = directory
         self._patience_s = patience_s
         self._host_of = {address: host for host, found in workers.items() for address in found}
         self._placed: set[Key] = set()
+        self._link_bytes_per_s = link_bytes_per_s
+        self._readers: Readers | None = None
 
     async def start(self, scheduler: Any) -> None:
         """Look whether this host sees the store."""
         self._scheduler = scheduler
+        if self._link_bytes_per_s is not None:
+            self._readers = Readers(
+                self._link_bytes_per_s, lambda told: scheduler.log_event(HINT_EVENTS, told)
+            )
         if host_of(self._directory) is None:
             raise ValueError(f"{self._directory} is in no store on the scheduler's host")
 
@@ -136,8 +161,12 @@ class Placement(SchedulerPlugin):
         task = self._scheduler.tasks.get(key)
         if finish in ("memory", "erred", "forgotten"):
             self._placed.discard(key)
+            if self._readers is not None:
+                self._readers.discard(key)
             if self._placed:
                 self._loosen()
+        if task is not None and finish == "waiting" and self._readers is not None:
+            self._readers.add(key, self._inputs(task))
         if task is None or finish not in ("waiting", "memory"):
             return
         for ready in [task] if finish == "waiting" else list(task.dependents):
@@ -148,8 +177,11 @@ class Placement(SchedulerPlugin):
         is_restricted = state.worker_restrictions or state.host_restrictions
         if is_restricted and state.key not in self._placed:
             return
-        inputs = Task.reading(locate(self._inputs(state)))
+        found = locate(self._inputs(state))
+        inputs = Task.reading(found)
         workers = self._workers()
+        if self._readers is not None:
+            self._readers.begin(found, len(workers), {one.key for one in state.dependents})
         hosts = [self._host(name, found) for name, found in workers.items()]
         chosen = None
         if inputs.bytes_by_host:
