@@ -28,6 +28,7 @@ class Job:
     name: str = "rule"
     threads: int = 1
     in_group: bool = False
+    is_norun: bool = False
 
     def is_group(self) -> bool:
         return self.in_group
@@ -67,6 +68,15 @@ def test_a_job_that_begins_says_where_others_had_best_run() -> None:
     assert list(news) == [1]
     assert set(news[1].affinity_by_host) == {"n2"}
     assert Jobs(dag, by_affinity=False).began(dag.jobs[0], "n2") == {}
+
+
+def test_a_rule_that_names_files_and_runs_nothing_reads_none() -> None:
+    dag = pairs()
+    dag.jobs.append(Job(6, ["a", "b"], [], "all", is_norun=True))
+    jobs = Jobs(dag, by_affinity=True)
+    for job in dag.jobs[4:6]:
+        jobs.add(job, NOTHING)
+    assert jobs.began(dag.jobs[4], "n2") == {}
 
 
 def test_a_host_keeps_what_a_job_has_read_until_it_is_lost(tmp_path: Path) -> None:
@@ -228,6 +238,17 @@ def test_what_one_job_gathers_has_its_group_from_its_directory_while_it_is_made(
         assert store.hints == ({"parts": {"place": "collocate:total-99"}} if is_gathered else {})
     assert store.calls == 1
     hints.close()
+
+
+def test_what_a_rule_names_that_runs_nothing_is_not_gathered(store: Store) -> None:
+    jobs = gathering()
+    jobs[-1].is_norun = True
+    hints = hints_for(jobs)
+    for job in jobs[:3]:
+        hints.begin([job], NOTHING)
+        make(job)
+        hints.done(job)
+    assert store.hints == {}
 
 
 @pytest.mark.parametrize(

@@ -73,10 +73,12 @@ class Jobs:
 def graph_of_jobs(jobs: Iterable[Any]) -> Graph | None:
     """Return single jobs as a graph of files; None where they are none.
 
-    Then a file is updated in place: several jobs make it, or one that reads it.
+    Then a file is updated in place: several jobs make it, or one that reads it. Rules that run
+    nothing, as `all`, are left out: they name files, and read none.
     """
+    run = (job for job in jobs if not getattr(job, "is_norun", False))
     try:
-        return graph_of("Snakemake", "workflow", map(_task_of, jobs))
+        return graph_of("Snakemake", "workflow", map(_task_of, run))
     except GraphError:
         return None
 
