@@ -3,17 +3,19 @@
 mod format_1;
 mod head;
 
-use intarsia_types::{Attr, Encoding, Error, FileKind, InodeId, Layout, Result, Timestamp};
+use intarsia_types::{
+    Attr, Encoding, Error, FileKind, InodeId, Layout, RecordedHints, Result, Timestamp,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::Bytes;
 
-pub(crate) use self::head::{FORMAT, FORMAT_ENCODED, Head, encode_time};
+pub(crate) use self::head::{Format, Head, encode_time};
 
 /// Everything about a file except its names, extended attributes and bytes.
 ///
 /// Stored as a [`Head`] of fixed width and `postcard` of the other fields in this order: never reorder
-/// them. The encoding follows where it is not plain, in a format of its own.
+/// them. Hints and encoding follow where there is something to say, in formats of their own ([`Format`]).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inode {
     /// Inode number. It is in the record's key, not in the record.
@@ -71,6 +73,10 @@ pub struct Inode {
     /// How those bytes are written there.
     #[serde(skip)]
     pub encoding: Encoding,
+    /// What its attributes `user.intarsia.*` say, so that nobody has to read those. `None` where the record was last written
+    /// by a version that did not note them: only the attributes tell. Without attributes there are none.
+    #[serde(skip)]
+    pub hints: Option<RecordedHints>,
 }
 
 const fn no_kind() -> FileKind {
@@ -79,6 +85,11 @@ const fn no_kind() -> FileKind {
 
 const fn no_inode() -> InodeId {
     InodeId(0)
+}
+
+/// The hints of a record that does not note them.
+fn no_hints(has_xattrs: bool) -> Option<RecordedHints> {
+    (!has_xattrs).then(RecordedHints::default)
 }
 
 impl Inode {
@@ -96,16 +107,7 @@ impl Inode {
 
     fn decode_current(ino: InodeId, record: &[u8]) -> Result<Self> {
         let (head, fields) = Head::split(ino, record)?;
-        let rest = if head.is_encoded {
-            let (rest, encoding): (Self, Encoding) = decode_fields(ino, fields)?;
-            // One form of each record: what is plain has the other format.
-            if encoding.is_plain() {
-                return Err(Error::Corrupt { ino, what: "inode record (its encoding)".into() });
-            }
-            Self { encoding, ..rest }
-        } else {
-            decode_fields(ino, fields)?
-        };
+        let rest = Self::decode_rest(ino, head, fields)?;
         Ok(Self {
             ino,
             kind: head.kind,
@@ -118,32 +120,67 @@ impl Inode {
         })
     }
 
+    /// The fields behind the head, in the one form that there is of each record.
+    fn decode_rest(ino: InodeId, head: Head, fields: &[u8]) -> Result<Self> {
+        let corrupt = |what: &str| Error::Corrupt { ino, what: format!("inode record ({what})") };
+        let rest = match head.format {
+            Format::Plain => decode_fields(ino, fields)?,
+            Format::Encoded => {
+                let (rest, encoding): (Self, Encoding) = decode_fields(ino, fields)?;
+                if encoding.is_plain() {
+                    return Err(corrupt("its encoding"));
+                }
+                Self { encoding, ..rest }
+            }
+            Format::Hinted => {
+                let (rest, hints, encoding): (Self, _, Encoding) = decode_fields(ino, fields)?;
+                if !encoding.is_plain() && head.kind != FileKind::Regular {
+                    return Err(corrupt("its encoding"));
+                }
+                if !rest.has_xattrs {
+                    return Err(corrupt("its hints"));
+                }
+                return Ok(Self { encoding, hints: Some(hints), ..rest });
+            }
+        };
+        Ok(Self { hints: no_hints(rest.has_xattrs), ..rest })
+    }
+
     /// Encodes the record.
     pub fn encode(&self) -> Result<Bytes> {
-        let head = self.head().encode();
-        if !self.encoding.is_plain() {
-            return self.encode_fields(&head, &(self, self.encoding));
+        match (self.format(), &self.hints) {
+            (Format::Hinted, Some(hints)) => self.encode_fields(&(self, hints, self.encoding)),
+            (Format::Encoded, _) => self.encode_fields(&(self, self.encoding)),
+            _ => self.encode_fields(self),
         }
+    }
+
+    fn encode_fields(&self, fields: &impl Serialize) -> Result<Bytes> {
+        let head = self.head().encode();
         // A record without a long target or layout fits, and is then copied once, to its exact size.
         let mut small = [0; 192];
         let (start, room) = small.split_at_mut(head.len());
         start.copy_from_slice(&head);
-        if let Ok(fields) = postcard::to_slice(self, room) {
+        if let Ok(fields) = postcard::to_slice(fields, room) {
             let len = head.len() + fields.len();
             return Ok(Bytes::copy_from(&small[..len]));
         }
-        self.encode_fields(&head, self)
-    }
-
-    fn encode_fields(&self, head: &[u8], fields: &impl Serialize) -> Result<Bytes> {
         postcard::to_extend(fields, head.to_vec())
             .map(Bytes::from)
             .map_err(|e| Error::Engine(format!("cannot encode inode {}: {e}", self.ino)))
     }
 
+    const fn format(&self) -> Format {
+        match (&self.hints, self.encoding.is_plain()) {
+            (Some(_), _) if self.has_xattrs => Format::Hinted,
+            (_, true) => Format::Plain,
+            (_, false) => Format::Encoded,
+        }
+    }
+
     const fn head(&self) -> Head {
         Head {
-            is_encoded: !self.encoding.is_plain(),
+            format: self.format(),
             kind: self.kind,
             version: self.version,
             nlink: self.nlink,

@@ -121,6 +121,12 @@ pub fn xattr(ino: InodeId, name: &[u8]) -> Bytes {
     key.into()
 }
 
+/// The name in the key of an extended attribute.
+#[must_use]
+pub fn xattr_name(key: &[u8]) -> &[u8] {
+    key.get(9..).unwrap_or_default()
+}
+
 /// The key of a hidden name of the lower file system.
 #[must_use]
 pub fn hidden(parent: InodeId, name: &[u8]) -> Bytes {

@@ -19,7 +19,9 @@ use intarsia_meta::{
     Bytes, CheckReport, CommitOutcome, Extra, Inode, MetaEngine, Mutation, Namespace, NewInode,
     OpId, Outcome, SetMode,
 };
-use intarsia_types::{BackingFileId, BackingRef, FileKind, InodeId, Layout, PartitionId, TierId};
+use intarsia_types::{
+    BackingFileId, BackingRef, FileKind, InodeId, Layout, PartitionId, RecordedHints, TierId,
+};
 
 const ROOT: InodeId = InodeId::ROOT;
 const TIER: TierId = TierId(1);
@@ -281,6 +283,43 @@ fn flags_that_are_wrong() {
     store.expect_mended("says it has extended attributes and has none");
     store.alter(store.inline, |inode| inode.checksummed = true);
     store.expect_mended("says it has checksums and has none");
+}
+
+#[test]
+fn hints_that_the_record_tells_otherwise_than_the_attributes() {
+    let hints = |attributes: &[(&str, &str)]| {
+        let mut hints = RecordedHints::default();
+        for (name, value) in attributes {
+            hints.set_attribute(format!("user.intarsia.{name}").as_bytes(), value.as_bytes());
+        }
+        Some(hints)
+    };
+    let store = Store::new();
+    let tier = b"user.intarsia.tier";
+    store.ns.set_xattr(store.f, tier, b"disk", SetMode::Either, at(2)).unwrap();
+    // Counted beside them, and no attribute of anybody.
+    store.ns.count_reader(store.f).unwrap();
+    assert_eq!(store.check(false).findings, []);
+    let right = hints(&[("tier", "disk")]);
+    for wrong in [&[][..], &[("tier", "memory")], &[("tier", "disk"), ("close", "fast")]] {
+        store.alter(store.f, |inode| inode.hints = hints(wrong));
+        store.expect_mended("and its attributes 'tier=disk'");
+        assert_eq!(store.ns.get(store.f).unwrap().hints, right);
+        assert_eq!(&*store.ns.get_xattr(store.f, tier).unwrap(), b"disk");
+    }
+    // What an older version wrote says nothing.
+    store.alter(store.f, |inode| inode.hints = None);
+    assert_eq!(store.check(false).findings, []);
+    // Who does not know of the attributes knows of no hints.
+    store.alter(store.f, |inode| inode.has_xattrs = false);
+    store.expect_mended("does not know of its extended attributes");
+    assert_eq!(store.ns.get(store.f).unwrap().hints, right);
+    store.alter(store.inline, |inode| {
+        inode.has_xattrs = true;
+        inode.hints = hints(&[("tier", "disk")]);
+    });
+    store.expect_mended("says it has extended attributes and has none");
+    assert_eq!(store.ns.get(store.inline).unwrap().hints, hints(&[]));
 }
 
 #[test]

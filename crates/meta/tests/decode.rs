@@ -12,7 +12,8 @@ mod records;
 
 use intarsia_meta::{Inode, keys};
 use intarsia_types::{
-    BackingFileId, BackingRef, Encoding, Error, FileKind, InodeId, Layout, TierId, Timestamp,
+    BackingFileId, BackingRef, Encoding, Error, FileKind, InodeId, Layout, RecordedHints, TierId,
+    Timestamp,
 };
 use proptest::prelude::*;
 
@@ -40,6 +41,7 @@ proptest! {
         let _ = Inode::decode(InodeId(1), &[&[1], bytes.as_slice()].concat());
         let _ = Inode::decode(InodeId(1), &[&[2], bytes.as_slice()].concat());
         let _ = Inode::decode(InodeId(1), &[&[3], bytes.as_slice()].concat());
+        let _ = Inode::decode(InodeId(1), &[&[4], bytes.as_slice()].concat());
         let _ = keys::split_dentry(&bytes);
         let _ = keys::split_free(&bytes);
         let _ = keys::inode_of(&bytes);
@@ -56,7 +58,9 @@ proptest! {
         let delta = intarsia_meta::DirDelta { time: Timestamp::default(), nlink: 1, entries: 1 };
         let record = dir.encode().unwrap();
         let merged = intarsia_meta::merge::merge_directory(dir.ino, &record, delta).unwrap();
-        prop_assert_eq!(Inode::decode(dir.ino, &merged).unwrap().version, 0);
+        let merged = Inode::decode(dir.ino, &merged).unwrap();
+        prop_assert_eq!(merged.version, 0);
+        prop_assert_eq!(merged.hints, dir.hints);
     }
 }
 
@@ -86,7 +90,16 @@ fn settled_file() -> Inode {
         layout: Layout::Local(backing),
         target: None,
         encoding: Encoding::Plain,
+        hints: None,
     }
+}
+
+fn hinted(attributes: &[(&str, &str)]) -> Inode {
+    let mut hints = RecordedHints::default();
+    for (name, value) in attributes {
+        hints.set_attribute(format!("user.intarsia.{name}").as_bytes(), value.as_bytes());
+    }
+    Inode { hints: Some(hints), ..settled_file() }
 }
 
 fn hex(record: &[u8]) -> String {
@@ -115,6 +128,64 @@ fn a_record_of_an_encoded_file_has_a_format_of_its_own() {
 }
 
 #[test]
+fn the_record_of_format_4_never_changes() {
+    let plain = hex(&settled_file().encode().unwrap());
+    let golden = [
+        // As format 2.
+        &format!("04{}", &plain[2..]),
+        // Three hints, of which one is known to another version only, and the plain encoding.
+        "03 05 636c6f7365 04 66617374 06 636f6c6f7572 03 726564 04 74696572 06 6d656d6f7279 00",
+    ];
+    let inode = hinted(&[("tier", "memory"), ("colour", "red"), ("close", "fast")]);
+    let record = inode.encode().unwrap();
+    assert_eq!(hex(&record), golden.concat().replace(' ', ""));
+    assert_eq!(Inode::decode(InodeId(9), &record).unwrap(), inode);
+    let encoded = Inode { encoding: Encoding::Zstd { stored_bytes: 300 }, ..inode };
+    let (record, plain) = (encoded.encode().unwrap(), hex(&record));
+    assert_eq!(hex(&record), format!("{}01ac02", &plain[..plain.len() - 2]));
+    assert_eq!(Inode::decode(InodeId(9), &record).unwrap(), encoded);
+}
+
+#[test]
+fn a_record_with_hints_has_one_form() {
+    let record = hinted(&[("tier", "disk"), ("close", "fast")]).encode().unwrap();
+    let refused = |record: &[u8]| {
+        let refused = Inode::decode(InodeId(9), record);
+        assert!(matches!(refused, Err(Error::Corrupt { ino: InodeId(9), .. })), "{refused:?}");
+    };
+    let replaced = |from: &[u8], to: &[u8]| {
+        let at = record.windows(from.len()).position(|window| window == from).unwrap();
+        [&record[..at], to, &record[at + from.len()..]].concat()
+    };
+    // Out of order, twice, no text, and none without attributes.
+    refused(&replaced(b"\x05close", b"\x05which"));
+    refused(&replaced(b"\x05close", b"\x04tier"));
+    refused(&replaced(b"close", b"\xfflose"));
+    let has_none = Inode { has_xattrs: false, ..settled_file() }.encode().unwrap();
+    refused(&[&[4], &has_none[1..], &[0, 0]].concat());
+    // What is encoded is a file.
+    let encoding = Encoding::Zstd { stored_bytes: 300 };
+    let record = Inode { encoding, ..hinted(&[]) }.encode().unwrap();
+    refused(&[&record[..1], &[1], &record[2..]].concat());
+}
+
+#[test]
+fn a_record_that_notes_no_hints_says_so_unless_there_can_be_none() {
+    for is_encoded in [false, true] {
+        let stored_bytes = 300;
+        let encoding = if is_encoded { Encoding::Zstd { stored_bytes } } else { Encoding::Plain };
+        for (has_xattrs, hints) in [(true, None), (false, Some(RecordedHints::default()))] {
+            let inode = Inode { has_xattrs, encoding, hints: None, ..settled_file() };
+            let record = inode.encode().unwrap();
+            assert_eq!(record[0], 2 + u8::from(is_encoded), "as an older version wrote it");
+            assert_eq!(Inode::decode(InodeId(9), &record).unwrap().hints, hints);
+        }
+    }
+    // Known to have none is another thing than not known.
+    assert_eq!(hinted(&[]).encode().unwrap()[0], 4);
+}
+
+#[test]
 fn a_record_of_format_1_is_still_read_and_merged() {
     let golden = "0100a403e807640100882710020704070607070705000000010001 02ac0200".replace(' ', "");
     let record: Vec<u8> = (0..golden.len())
@@ -134,7 +205,9 @@ fn a_record_of_format_1_is_still_read_and_merged() {
 }
 
 #[test]
-fn an_unknown_format_is_corrupt() {
-    let refused = Inode::decode(InodeId(7), &[3, 0, 0]);
-    assert!(matches!(refused, Err(Error::Corrupt { ino: InodeId(7), .. })));
+fn an_unknown_format_is_corrupt_and_named() {
+    let record = hinted(&[("tier", "disk")]).encode().unwrap();
+    let refused = Inode::decode(InodeId(7), &[&[5], &record[1..]].concat()).unwrap_err();
+    assert!(matches!(refused, Error::Corrupt { ino: InodeId(7), .. }));
+    assert!(refused.to_string().contains("unknown format 5"), "{refused}");
 }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use common::{at, dir, embedded, file, namespace};
 use intarsia_meta::engines::MemoryEngine;
 use intarsia_meta::{MetaEngine, Namespace, RenameMode, SetMode, keys};
-use intarsia_types::{Error, InodeId, PartitionId};
+use intarsia_types::{Error, InodeId, PartitionId, RecordedHints};
 use proptest::prelude::*;
 
 const EEXIST: i32 = 17;
@@ -71,6 +71,12 @@ fn op() -> impl Strategy<Value = Op> {
         1 => pick.prop_map(|ino| Op::Reap { ino }),
         1 => Just(Op::Reopen),
     ]
+}
+
+/// The name of an attribute: a hint, or not.
+fn attribute(n: u8) -> Vec<u8> {
+    let prefix = if n.is_multiple_of(2) { "user.intarsia." } else { "user." };
+    format!("{prefix}name-{n}").into_bytes()
 }
 
 fn name(n: u8) -> Vec<u8> {
@@ -314,13 +320,13 @@ impl Pair<'_> {
             }
             Op::SetXattr { ino, name: n, mode } => {
                 let ino = pick(&self.model, ino);
-                let real = answer(self.ns().set_xattr(ino, &name(n), b"value", mode, now));
-                (real, self.model.set_xattr(ino, &name(n), mode))
+                let real = answer(self.ns().set_xattr(ino, &attribute(n), b"value", mode, now));
+                (real, self.model.set_xattr(ino, &attribute(n), mode))
             }
             Op::RemoveXattr { ino, name: n } => {
                 let ino = pick(&self.model, ino);
-                let real = answer(self.ns().remove_xattr(ino, &name(n), now));
-                (real, self.model.remove_xattr(ino, &name(n)))
+                let real = answer(self.ns().remove_xattr(ino, &attribute(n), now));
+                (real, self.model.remove_xattr(ino, &attribute(n)))
             }
             Op::Reap { ino } => {
                 let ino = pick(&self.model, ino);
@@ -354,6 +360,9 @@ impl Pair<'_> {
             let xattrs: Vec<_> = xattrs.map(|(_, name)| name.clone()).collect();
             assert_eq!(ns.list_xattr(ino).unwrap(), xattrs);
             assert_eq!(inode.has_xattrs, !xattrs.is_empty());
+            let mut hints = RecordedHints::default();
+            xattrs.iter().for_each(|name| _ = hints.set_attribute(name, b"value"));
+            assert_eq!(inode.hints, Some(hints));
         }
         for ino in &self.model.all {
             assert_eq!(ns.get(*ino).is_ok(), self.model.nodes.contains_key(ino));

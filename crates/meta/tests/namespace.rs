@@ -3,11 +3,21 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests, outside of test functions")]
 
 mod common;
+#[path = "common/counted.rs"]
+#[allow(dead_code, reason = "not all of it is needed here")]
+mod counted;
+#[path = "common/hooked.rs"]
+mod hooked;
 
-use common::{at, dir, each_engine, file};
+use std::sync::Arc;
+
+use common::{at, dir, each_engine, file, namespace};
+use counted::Requests;
+use hooked::Hooked;
+use intarsia_meta::engines::MemoryEngine;
 use intarsia_meta::{
-    Extra, FreeFile, MemberRecord, MemberState, MemberTier, Namespace, NewInode, Owner, RenameMode,
-    SetMode, TierRecord, WriteLease,
+    CommitOutcome, Extra, FreeFile, Inode, MemberRecord, MemberState, MemberTier, MetaEngine,
+    Mutation, Namespace, NewInode, OpId, Owner, RenameMode, SetMode, TierRecord, WriteLease, keys,
 };
 use intarsia_types::{
     BackingFileId, BackingRef, Error, FileKind, InodeId, Layout, NodeId, TierClass, TierId,
@@ -287,6 +297,122 @@ fn a_file_can_start_with_attributes_and_takes_them_along() {
         ns.unlink(ROOT, b"a", |_| false, at(2)).unwrap();
         assert!(matches!(ns.get_xattr(a, b"user.a"), Err(Error::NotFound)));
     });
+}
+
+/// What a record says of hints, if it does.
+fn recorded(ns: &Namespace, ino: InodeId) -> Option<String> {
+    ns.get(ino).unwrap().hints.map(|hints| hints.to_string())
+}
+
+#[test]
+fn the_record_says_what_the_attributes_say_of_hints() {
+    each_engine(|ns| {
+        let attribute = |name: &str, value: &str| {
+            (format!("user.intarsia.{name}").into_bytes(), value.as_bytes().to_vec())
+        };
+        let xattrs = vec![attribute("tier", "disk"), (b"user.a".to_vec(), b"1".to_vec())];
+        for new in [file(), dir()] {
+            let a = ns.create(ROOT, b"a", NewInode { xattrs: xattrs.clone(), ..new }, at(1));
+            let a = a.unwrap().ino;
+            let says = |expected: &str| assert_eq!(recorded(ns, a).as_deref(), Some(expected));
+            let set = |name: &str, value: &str, mode| {
+                let (name, value) = attribute(name, value);
+                ns.set_xattr(a, &name, &value, mode, at(2))
+            };
+            says("tier=disk");
+            set("close", "fast", SetMode::Create).unwrap();
+            assert!(matches!(set("close", "safe", SetMode::Create), Err(Error::Exists)));
+            says("close=fast tier=disk");
+            set("tier", "memory", SetMode::Replace).unwrap();
+            ns.set_xattr(a, b"user.b", b"2", SetMode::Either, at(2)).unwrap();
+            says("close=fast tier=memory");
+            ns.update(a, |inode| {
+                inode.perm = 0o700;
+                Ok(())
+            })
+            .unwrap();
+            says("close=fast tier=memory");
+            ns.remove_xattr(a, b"user.intarsia.close", at(3)).unwrap();
+            ns.remove_xattr(a, b"user.a", at(3)).unwrap();
+            says("tier=memory");
+            ns.remove_xattr(a, b"user.intarsia.tier", at(3)).unwrap();
+            says("");
+            ns.remove_xattr(a, b"user.b", at(3)).unwrap();
+            says("");
+            ns.rename(ROOT, b"a", ROOT, b"was", RenameMode::Replace, |_| true, at(4)).unwrap();
+            assert_eq!(ns.check(false, &mut |_| {}).unwrap().findings, []);
+            match ns.get(a).unwrap().is_directory() {
+                true => ns.rmdir(ROOT, b"was", at(5)).unwrap(),
+                false => ns.unlink(ROOT, b"was", |_| false, at(5)).unwrap(),
+            };
+        }
+    });
+}
+
+#[test]
+fn a_record_of_an_older_version_notes_the_hints_when_it_is_written_next() {
+    let engine = Hooked::new(Arc::new(MemoryEngine::default()), Requests::default());
+    let ns = namespace(Arc::clone(&engine) as Arc<dyn MetaEngine>);
+    let hinted = |new| {
+        let attribute = |name: &str, value: &str| (name.into(), value.into());
+        let mut xattrs = vec![attribute("user.intarsia.tier", "disk"), attribute("user.a", "1")];
+        // More than are read at once.
+        xattrs.extend((0..20).map(|n| attribute(&format!("user.intarsia.name-{n:02}"), "x")));
+        NewInode { xattrs, ..new }
+    };
+    let a = ns.create(ROOT, b"a", hinted(file()), at(1)).unwrap().ino;
+    let d = ns.create(ROOT, b"d", hinted(dir()), at(1)).unwrap().ino;
+    let all = recorded(&ns, a);
+    // As a version that notes no hints writes it.
+    let make_older = |ino: InodeId| {
+        let older = Inode { hints: None, ..ns.get(ino).unwrap() };
+        let change = Mutation::Put(keys::inode(ino), older.encode().unwrap());
+        let op = OpId { session: 0, number: 0 };
+        let done = engine.commit(ino.partition(), op, &[], vec![change]);
+        assert_eq!(done.unwrap(), CommitOutcome::Applied);
+    };
+    let asked_for_hints = |ino: InodeId| {
+        let inode = ns.get(ino).unwrap();
+        let (hints, asked) = engine.hook.during(|| ns.hints_of(&inode).unwrap().into_owned());
+        assert_eq!(Some(hints.to_string()), all);
+        asked
+    };
+    assert!(asked_for_hints(a).is_empty());
+    let change = |ino: InodeId| {
+        let change = |inode: &mut Inode| {
+            inode.perm ^= 1;
+            Ok(())
+        };
+        ns.update(ino, change).map(|_| ())
+    };
+    let (x, either) = (b"user.x", SetMode::Either);
+    let rename = |from: &[u8], to: &[u8]| {
+        ns.rename(ROOT, from, ROOT, to, RenameMode::Replace, |_| false, at(3)).map(|_| ())
+    };
+    let changes: [&dyn Fn() -> Result<(), Error>; 6] = [
+        &|| change(a),
+        &|| ns.set_xattr(a, x, b"1", either, at(3)),
+        &|| ns.remove_xattr(a, x, at(3)),
+        &|| ns.link(a, ROOT, b"second", at(3)).map(|_| ()),
+        &|| rename(b"a", b"b"),
+        &|| ns.set_xattr(a, b"user.intarsia.tier", b"disk", either, at(3)),
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        make_older(a);
+        assert_eq!(asked_for_hints(a), ["scan X", "scan X"], "{number}");
+        assert_eq!(recorded(&ns, a), None, "who asks changes nothing");
+        change().unwrap();
+        assert_eq!(recorded(&ns, a), all, "{number}");
+        assert!(asked_for_hints(a).is_empty());
+    }
+    // What is made in a directory changes only the head of its record.
+    make_older(d);
+    ns.create(d, b"f", file(), at(4)).unwrap();
+    assert_eq!(recorded(&ns, d), None);
+    assert_eq!(asked_for_hints(d), ["scan X", "scan X"]);
+    change(d).unwrap();
+    assert_eq!(recorded(&ns, d), all);
+    assert_eq!(ns.check(false, &mut |_| {}).unwrap().findings, []);
 }
 
 #[test]

@@ -90,6 +90,7 @@ fn damaged_records_are_refused_at_the_server_as_here() {
         &[2],
         &whole[..45],
         &[&[3], &whole[1..]].concat(),
+        &[&[5], &whole[1..]].concat(),
         &[&[2, 7], &whole[2..]].concat(),
     ];
     for record in damaged {

@@ -13,19 +13,20 @@ use std::time::{Duration, Instant};
 
 use counted::Requests;
 use deployment::{
-    Deployment, ROOT_CALLER, close_all, content_of, overwrite, pattern, put_in, records,
+    Deployment, ROOT_CALLER, close_all, content_of, crash, metric, overwrite, pattern, put_in,
+    records, wait_until,
 };
 use hooked::Hooked;
 use intarsia_meta::Recovered;
-use intarsia_node::{NewName, Node, begin_answering};
+use intarsia_node::{NewName, Node, SetMode, begin_answering};
 use intarsia_types::{Error, FileKind, InodeId};
 
 /// A host, and what counts its requests.
 type Host = (Arc<Node>, Arc<Hooked<Requests>>);
 
-/// Two hosts without leases on directories that count, each by itself.
-fn hosts(deployment: &Deployment) -> [Host; 2] {
-    let hosts = ["a", "b"].map(|name| {
+/// Hosts without leases on directories that count, each by itself.
+fn hosts_named<const N: usize>(deployment: &Deployment, names: [&str; N]) -> [Host; N] {
+    let hosts = names.map(|name| {
         let mut counted = None;
         let node = deployment.start_as(name, |options| {
             options.directory_leases = false;
@@ -51,6 +52,10 @@ fn without_reserving(asked: Vec<String>) -> Vec<String> {
         .into_iter()
         .filter(|request| !["get S", "scan S", "commit S"].contains(&&request[..]))
         .collect()
+}
+
+fn hosts(deployment: &Deployment) -> [Host; 2] {
+    hosts_named(deployment, ["a", "b"])
 }
 
 /// A directory of the first host that the second one looks into.
@@ -204,4 +209,60 @@ fn who_has_just_looked_asks_the_last_writer_at_once() {
     overwrite(&hosts[1].0, ino, 0, &pattern(60_000, 99), false).unwrap();
     assert_eq!(content_of(&hosts[0].0, ino).unwrap(), pattern(60_000, 99));
     close_all(&hosts.map(|(node, _)| node));
+}
+
+/// They stand in the record, so a file with hints costs the requests of one without, whatever is done with it.
+#[test]
+fn nobody_asks_for_hints_whose_record_is_known() {
+    let deployment = Deployment::watchful();
+    let [(a, of_a), (b, of_b), (c, of_c)] = hosts_named(&deployment, ["a", "b", "c"]);
+    let plain = dir(&a, InodeId::ROOT, "plain");
+    let hinted = dir(&a, InodeId::ROOT, "hinted");
+    for (name, value) in [("close", "fast"), ("cache", "64MiB"), ("lifetime", "reads:99")] {
+        let name = format!("user.intarsia.{name}");
+        a.set_xattr(hinted, name.as_bytes(), value.as_bytes(), SetMode::Either).unwrap();
+    }
+    let settled = || {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        assert!([&a, &b].iter().all(|node| node.wait_until_settled(deadline)));
+    };
+    for (n, len) in [(0, 100), (1, 300_000)] {
+        let [plain, hinted] =
+            [plain, hinted].map(|dir| put_in(&a, dir, &n.to_string(), &pattern(len, 1)));
+        settled();
+        // Opened, read and closed; opened, written, published and closed; where it is.
+        let of = |ino: InodeId, path: &str| {
+            let read = of_b.hook.during(|| content_of(&b, ino).unwrap()).1;
+            let write = || overwrite(&a, ino, 0, &pattern(len, 2), false).unwrap();
+            let written = of_a.hook.during(write).1;
+            let located = of_a.hook.during(|| a.locate(path).unwrap()).1;
+            [read, written, located].map(without_reserving)
+        };
+        let [of_plain, of_hinted] =
+            [of(plain, &format!("/plain/{n}")), of(hinted, &format!("/hinted/{n}"))];
+        assert_eq!(of_hinted, of_plain, "{len} bytes");
+        assert!(of_hinted[0].len() < 4, "{of_hinted:?}");
+        settled();
+    }
+
+    // A survey, and repair, after a host is lost.
+    for (name, value) in [("replicas", "2"), ("close", "safe")] {
+        let name = format!("user.intarsia.{name}");
+        a.set_xattr(hinted, name.as_bytes(), value.as_bytes(), SetMode::Either).unwrap();
+    }
+    let files = (0..6).map(|n| put_in(&c, hinted, &format!("c{n}"), &pattern(200_000, n)));
+    let files: Vec<_> = files.collect();
+    assert!(c.wait_until_settled(Instant::now() + Duration::from_secs(30)));
+    let before = [&of_a, &of_b].map(|counted| counted.hook.all().len());
+    crash(c);
+    drop(of_c);
+    let repaired = || metric(&a, "copies_repaired_total") + metric(&b, "copies_repaired_total");
+    wait_until("all have two copies again", || repaired() == files.len() as u64);
+    settled();
+    for (counted, before) in [&of_a, &of_b].into_iter().zip(before) {
+        let asked = counted.hook.all().split_off(before);
+        let for_hints = |request: &&String| !request.starts_with("commit") && request.contains('X');
+        assert_eq!(asked.iter().find(for_hints), None);
+    }
+    close_all(&[a, b]);
 }

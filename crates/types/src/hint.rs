@@ -10,8 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::ByteCount;
 
+mod recorded;
 mod set;
 
+pub use recorded::RecordedHints;
 pub use set::HintSet;
 
 /// The prefix of every hint's attribute name.
@@ -165,6 +167,8 @@ impl FromStr for HintKey {
 
 /// Before the number of readers after which a file goes.
 const READS: &str = "reads:";
+/// Longest value of a hint.
+const VALUE_MAX_BYTES: usize = 255;
 /// Longest name of a group, with its host.
 const GROUP_MAX_BYTES: usize = 64;
 /// Shortest region of a scattered file.
@@ -308,7 +312,7 @@ impl Hint {
     /// [`HintError::BadValue`] naming what was expected.
     pub fn new(key: HintKey, value: &str) -> Result<Self, HintError> {
         let value = value.trim();
-        if is_valid(key, value) {
+        if value.len() <= VALUE_MAX_BYTES && is_valid(key, value) {
             Ok(Self { key, value: value.to_owned() })
         } else {
             Err(HintError::BadValue { key, value: value.to_owned() })
@@ -453,6 +457,7 @@ mod tests {
             "cache=",
             "place=stripe:0",
             "lifetime=reads:",
+            &format!("lifetime=reads:{:0256}", 3),
         ] {
             let error = text.parse::<Hint>().expect_err(text).to_string();
             assert!(

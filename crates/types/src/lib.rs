@@ -20,7 +20,7 @@ pub use encoding::Encoding;
 pub use error::{Error, Result};
 pub use hint::{
     CacheHint, CloseMode, Dealing, HINT_PREFIX, Hint, HintError, HintKey, HintSet, Integrity,
-    LOCATION_NAME, Pattern, Placement,
+    LOCATION_NAME, Pattern, Placement, RecordedHints,
 };
 pub use id::{BackingFileId, InodeId, NodeId, PartitionId, TierId};
 pub use layout::{BackingRef, Layout, LowerStamp};

@@ -3,7 +3,7 @@
 use intarsia_types::{Encoding, FileKind, InodeId, Layout, Result, Timestamp};
 use serde::Deserialize;
 
-use super::{Inode, decode_fields};
+use super::{Inode, decode_fields, no_hints};
 
 pub(super) const FORMAT: u8 = 1;
 
@@ -56,5 +56,6 @@ pub(super) fn decode(ino: InodeId, record: &[u8]) -> Result<Inode> {
         layout: r.layout,
         target: r.target,
         encoding: Encoding::Plain,
+        hints: no_hints(r.has_xattrs),
     })
 }

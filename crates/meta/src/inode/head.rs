@@ -3,17 +3,31 @@
 
 use intarsia_types::{Error, FileKind, InodeId, Result, Timestamp};
 
-/// First byte of every record. A new form gets a new number and the old decoder stays.
-pub(crate) const FORMAT: u8 = 2;
-/// That of a file whose bytes are encoded.
-pub(crate) const FORMAT_ENCODED: u8 = 3;
+/// First byte of every record, which says what stands behind the fields. A new form gets a new number and the old decoder
+/// stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Format {
+    /// Nothing.
+    Plain = 2,
+    /// How the bytes of the file are encoded.
+    Encoded = 3,
+    /// The hints, then how the bytes are encoded, plain among that.
+    Hinted = 4,
+}
+
+impl Format {
+    fn of(record: &[u8]) -> Option<Self> {
+        let number = *record.first()?;
+        [Self::Plain, Self::Encoded, Self::Hinted].into_iter().find(|known| *known as u8 == number)
+    }
+}
 
 /// Numbers are big-endian; seconds are signed. Offsets: format 0, kind 1, version 2, nlink 10,
 /// entries 14, mtime 22 (8 bytes seconds, 4 bytes nanoseconds), ctime 34.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
-    /// Whether how the file is encoded stands behind all other fields.
-    pub(crate) is_encoded: bool,
+    pub(crate) format: Format,
     pub(crate) kind: FileKind,
     pub(crate) version: u64,
     pub(crate) nlink: u32,
@@ -28,27 +42,26 @@ impl Head {
     /// The head of a record, and the bytes behind it. `ino` is only named in errors.
     pub(crate) fn split(ino: InodeId, record: &[u8]) -> Result<(Self, &[u8])> {
         let corrupt = |what: String| Error::Corrupt { ino, what };
-        match record.first() {
-            Some(&(FORMAT | FORMAT_ENCODED)) => {}
-            Some(format) => {
-                return Err(corrupt(format!("inode record of unknown format {format}")));
-            }
-            None => return Err(corrupt("an empty inode record".into())),
-        }
-        Self::parse(record)
-            .filter(|(head, _)| head.kind == FileKind::Regular || !head.is_encoded)
+        let Some(format) = Format::of(record) else {
+            return Err(corrupt(record.first().map_or_else(
+                || "an empty inode record".into(),
+                |number| format!("inode record of unknown format {number}"),
+            )));
+        };
+        Self::parse(format, record)
+            .filter(|(head, _)| head.kind == FileKind::Regular || format != Format::Encoded)
             .ok_or_else(|| corrupt("inode record (its head)".into()))
     }
 
-    fn parse(record: &[u8]) -> Option<(Self, &[u8])> {
+    fn parse(format: Format, record: &[u8]) -> Option<(Self, &[u8])> {
         let (head, rest) = record.split_first_chunk::<{ Self::LEN }>()?;
-        let (&[format, kind], fields) = head.split_first_chunk()?;
+        let (&[_, kind], fields) = head.split_first_chunk()?;
         let (version, fields) = fields.split_first_chunk()?;
         let (nlink, fields) = fields.split_first_chunk()?;
         let (entries, fields) = fields.split_first_chunk()?;
         let (mtime, ctime) = fields.split_first_chunk()?;
         let head = Self {
-            is_encoded: format == FORMAT_ENCODED,
+            format,
             kind: FileKind::from_number(kind)?,
             version: u64::from_be_bytes(*version),
             nlink: u32::from_be_bytes(*nlink),
@@ -61,7 +74,7 @@ impl Head {
 
     pub(crate) fn encode(&self) -> [u8; Self::LEN] {
         let mut bytes = [0; Self::LEN];
-        bytes[0] = if self.is_encoded { FORMAT_ENCODED } else { FORMAT };
+        bytes[0] = self.format as u8;
         bytes[1] = self.kind as u8;
         bytes[2..10].copy_from_slice(&self.version.to_be_bytes());
         bytes[10..14].copy_from_slice(&self.nlink.to_be_bytes());

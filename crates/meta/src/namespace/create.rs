@@ -1,6 +1,8 @@
 //! New files, directories, symbolic links and nodes.
 
-use intarsia_types::{Encoding, Error, FileKind, InodeId, Layout, PartitionId, Result, Timestamp};
+use intarsia_types::{
+    Encoding, Error, FileKind, InodeId, Layout, PartitionId, RecordedHints, Result, Timestamp,
+};
 
 use super::{Namespace, Transaction, name, xattr};
 use crate::dentry::Dentry;
@@ -185,6 +187,10 @@ fn write_inode(
         mtime: now,
         ctime: now,
     });
+    let mut hints = RecordedHints::default();
+    for (name, value) in &new.xattrs {
+        hints.set_attribute(name, value);
+    }
     let inode = Inode {
         ino,
         kind: new.kind,
@@ -208,6 +214,7 @@ fn write_inode(
         layout: new.layout.clone(),
         target: new.target.clone(),
         encoding: Encoding::Plain,
+        hints: Some(hints),
     };
     if is_directory && ino.partition() != parent.partition() {
         // It is there before its name is, so that who follows the name never finds nothing.

@@ -22,7 +22,8 @@ impl Namespace {
         name::check_new(name)?;
         self.retry(|| {
             let stored = self.stored(ino)?;
-            let inode = linked(&stored.inode, now)?;
+            let mut inode = linked(&stored.inode, now)?;
+            self.note_hints(&mut inode)?;
             let mut transaction = Transaction::at(parent);
             self.name(&mut transaction, parent, name, Dentry { ino, kind: inode.kind }, now)?;
             transaction.expect_unchanged(&stored);

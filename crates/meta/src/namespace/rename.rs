@@ -158,6 +158,7 @@ impl Namespace {
         part.require(Condition::Unheld(keys::inode(to.parent)), || Error::NotFound);
         part.put(self.dentry_key(to.parent, to.name).to_bytes(), found.value.clone());
         let mut inode = found.stored.inode.clone();
+        self.note_hints(&mut inode)?;
         inode.ctime = now;
         inode.version = inode.version.wrapping_add(1);
         if inode.is_directory() {

@@ -3,7 +3,8 @@
 use std::hash::{BuildHasher, Hasher};
 
 use intarsia_types::{
-    Encoding, Error, FileKind, InodeId, Layout, PartitionId, Result, TierId, Timestamp,
+    Encoding, Error, FileKind, InodeId, Layout, PartitionId, RecordedHints, Result, TierId,
+    Timestamp,
 };
 
 use super::Namespace;
@@ -108,6 +109,7 @@ fn root_inode(root: RootSpec, now: Timestamp) -> Inode {
         layout: Layout::Empty,
         target: None,
         encoding: Encoding::Plain,
+        hints: Some(RecordedHints::default()),
     }
 }
 

@@ -140,6 +140,7 @@ impl Namespace {
         for extra in extras {
             self.add_extra(transaction.of(ino), &mut inode, extra)?;
         }
+        self.note_hints(&mut inode)?;
         inode.version = stored.inode.version.wrapping_add(1);
         transaction.put_inode(&inode)?;
         Ok((inode, Some(transaction)))

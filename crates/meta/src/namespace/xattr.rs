@@ -1,14 +1,19 @@
 //! Extended attributes.
 
-use intarsia_types::{Error, InodeId, Result, Timestamp};
+use std::borrow::Cow;
+
+use intarsia_types::{Error, HINT_PREFIX, InodeId, RecordedHints, Result, Timestamp};
 
 use super::{Namespace, Transaction};
-use crate::{Bytes, Condition, keys};
+use crate::{Bytes, Condition, Inode, Key, keys};
 
 /// Longest name of an extended attribute, as in the kernel.
 pub const XATTR_NAME_MAX: usize = 255;
 /// Longest value of an extended attribute, as in the kernel.
 pub const XATTR_VALUE_MAX: usize = 64 << 10;
+
+/// Attributes read at once for the hints among them: as many as there are hints, and some.
+const HINTS_PAGE: usize = 16;
 
 /// How many readers have closed a file, where that is counted: 8 bytes, least significant first. No attribute has a zero byte
 /// in its name.
@@ -63,8 +68,11 @@ impl Namespace {
                         .require(Condition::Present(key.clone()), || Error::NoAttribute);
                 }
             }
+            let mut hints = self.hints_of(&stored.inode)?.into_owned();
+            hints.set_attribute(name, value);
             let mut inode = stored.inode;
             inode.has_xattrs = true;
+            inode.hints = Some(hints);
             inode.ctime = now;
             inode.version = inode.version.wrapping_add(1);
             transaction.put_inode(&inode)?;
@@ -80,6 +88,40 @@ impl Namespace {
         }
         let value = self.engine.get(ino.partition(), &keys::xattr(ino, name))?;
         value.ok_or(Error::NoAttribute)
+    }
+
+    /// What the attributes `user.intarsia.*` say. The record tells, unless a version wrote it that did not note them: then the
+    /// attributes are read.
+    pub fn hints_of<'i>(&self, inode: &'i Inode) -> Result<Cow<'i, RecordedHints>> {
+        match &inode.hints {
+            Some(hints) => Ok(Cow::Borrowed(hints)),
+            None if inode.has_xattrs => self.hints_in_attributes(inode.ino).map(Cow::Owned),
+            None => Ok(Cow::default()),
+        }
+    }
+
+    fn hints_in_attributes(&self, ino: InodeId) -> Result<RecordedHints> {
+        let prefix = keys::xattr(ino, HINT_PREFIX.as_bytes());
+        let (mut hints, mut last) = (RecordedHints::default(), None::<Key>);
+        loop {
+            let page = self.engine.scan(ino.partition(), &prefix, last.as_deref(), HINTS_PAGE)?;
+            for (key, value) in &page {
+                hints.set_attribute(keys::xattr_name(key), value);
+            }
+            last = page.last().map(|(key, _)| key.clone());
+            if page.len() < HINTS_PAGE {
+                return Ok(hints);
+            }
+        }
+    }
+
+    /// Has a record note the hints that is about to be written, if it does not. No attribute changes without the record, so
+    /// what is noted holds if the record is still the one that was read.
+    pub(super) fn note_hints(&self, inode: &mut Inode) -> Result<()> {
+        if inode.hints.is_none() {
+            inode.hints = Some(self.hints_of(inode)?.into_owned());
+        }
+        Ok(())
     }
 
     /// Counts one reader more of a file, beside its attributes; how many there are now. Its record stays as it is, so what
@@ -126,7 +168,10 @@ impl Namespace {
             transaction.of(ino).require(Condition::Present(key.clone()), || Error::NoAttribute);
             let prefix = keys::by_inode(keys::XATTR, ino);
             let left = self.engine.scan(ino.partition(), &prefix, None, 2)?;
+            let mut hints = self.hints_of(&stored.inode)?.into_owned();
+            hints.remove_attribute(name);
             let mut inode = stored.inode;
+            inode.hints = Some(hints);
             inode.has_xattrs = left.iter().any(|(other, _)| *other != key);
             inode.ctime = now;
             inode.version = inode.version.wrapping_add(1);

@@ -19,11 +19,14 @@ use common::{at, dir, file, namespace};
 use hooked::Hooked;
 use intarsia_meta::engines::MemoryEngine;
 use intarsia_meta::{Inode, Namespace, NewInode, Owner, RenameMode, SetMode};
-use intarsia_types::{Error, InodeId};
+use intarsia_types::{Error, InodeId, TierClass};
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use world::{NAMES, Neighbours, Pauses, World, make, write};
+
+/// A hint, which the record tells.
+const TIER: &[u8] = b"user.intarsia.tier";
 
 /// One change at random; refusals are as good as changes.
 fn change(host: &Namespace, dirs: &[InodeId], random: &mut Xoshiro256PlusPlus, now: i64) {
@@ -31,9 +34,9 @@ fn change(host: &Namespace, dirs: &[InodeId], random: &mut Xoshiro256PlusPlus, n
     let (name, new_name) = (NAMES.choose(random).unwrap(), NAMES.choose(random).unwrap());
     let now = at(now);
     let keep = |_| false;
-    let outcome = match random.random_range(0..16) {
+    let outcome = match random.random_range(0..17) {
         0..=2 => host.create(from, name, file(), now).map(|_| ()),
-        13..=15 => make(host, from, name, now).map(|_| ()),
+        14..=16 => make(host, from, name, now).map(|_| ()),
         3 => host.create(from, name, dir(), now).map(|_| ()),
         4 => host.unlink(from, name, keep, now).map(|_| ()),
         5 => host.rmdir(from, name, now).map(|_| ()),
@@ -45,7 +48,8 @@ fn change(host: &Namespace, dirs: &[InodeId], random: &mut Xoshiro256PlusPlus, n
             .map(|_| ()),
         9 => host
             .lookup(from, name)
-            .and_then(|inode| host.set_xattr(inode.ino, b"user.x", b"1", SetMode::Either, now)),
+            .and_then(|inode| host.set_xattr(inode.ino, TIER, b"disk", SetMode::Either, now)),
+        12 => host.lookup(from, name).and_then(|inode| host.remove_xattr(inode.ino, TIER, now)),
         10 => host.lookup(from, name).and_then(|inode| {
             let change = |inode: &mut Inode| {
                 inode.perm ^= 0o111;
@@ -166,6 +170,45 @@ fn a_leased_directory_is_read_once() {
     assert!(world.at(0).holds_directory(d));
     assert_eq!(world.asked.load(Ordering::Relaxed), 1);
     assert_eq!(world.at(0).leased_directories(), [d]);
+}
+
+#[test]
+fn hints_are_leased_with_the_record_until_another_host_changes_them() {
+    let world = World::new(2, 5);
+    let (setter, reader) = (world.at(0), world.at(1));
+    let xattrs = vec![(TIER.to_vec(), b"disk".to_vec())];
+    let new = NewInode { xattrs: xattrs.clone(), ..dir() };
+    let d = setter.create(InodeId::ROOT, b"d", new, at(1)).unwrap().ino;
+    let f = setter.create(d, b"f", NewInode { xattrs, ..file() }, at(1)).unwrap().ino;
+    let tiers = |host: &Namespace| {
+        [d, f].map(|ino| host.hints_of(&host.get(ino).unwrap()).unwrap().hints().tier())
+    };
+    assert!(reader.lease_directory(d).unwrap());
+    reader.fetch_directory(d).unwrap();
+    let before = world.engine.stats();
+    assert_eq!(tiers(reader), [Some(TierClass::Disk); 2]);
+    let after = world.engine.stats();
+    assert_eq!((after.gets, after.scans), (before.gets, before.scans));
+
+    for (asked, (ino, value, expected)) in [
+        (d, Some("ssd"), [Some(TierClass::Ssd), Some(TierClass::Disk)]),
+        (f, Some("memory"), [Some(TierClass::Ssd), Some(TierClass::Memory)]),
+        (f, None, [Some(TierClass::Ssd), None]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        match value {
+            Some(value) => setter.set_xattr(ino, TIER, value.as_bytes(), SetMode::Either, at(2)),
+            None => setter.remove_xattr(ino, TIER, at(2)),
+        }
+        .unwrap();
+        assert_eq!(world.asked.load(Ordering::Relaxed) as usize, asked + 1, "the lease, back");
+        assert_eq!(tiers(reader), expected);
+        assert!(reader.lease_directory(d).unwrap());
+        assert_eq!(tiers(reader), expected);
+    }
+    world.check();
 }
 
 #[test]

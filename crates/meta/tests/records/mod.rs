@@ -9,7 +9,8 @@
 
 use intarsia_meta::Inode;
 use intarsia_types::{
-    BackingFileId, BackingRef, Encoding, FileKind, InodeId, Layout, LowerStamp, TierId, Timestamp,
+    BackingFileId, BackingRef, Encoding, FileKind, InodeId, Layout, LowerStamp, RecordedHints,
+    TierId, Timestamp,
 };
 use proptest::prelude::*;
 
@@ -64,6 +65,19 @@ fn encoding() -> impl Strategy<Value = Encoding> {
     ]
 }
 
+/// Known names and others, and values that are followed and others.
+fn hints() -> impl Strategy<Value = RecordedHints> {
+    let name = prop_oneof![Just("tier".to_owned()), Just("place".to_owned()), "[a-z]{0,9}"];
+    let value = prop_oneof![Just("disk".to_owned()), Just("local".to_owned()), ".{0,60}"];
+    prop::collection::vec((name, value), 0..6).prop_map(|attributes| {
+        let mut hints = RecordedHints::default();
+        for (name, value) in attributes {
+            hints.set_attribute(format!("user.intarsia.{name}").as_bytes(), value.as_bytes());
+        }
+        hints
+    })
+}
+
 fn links() -> impl Strategy<Value = u32> {
     prop_oneof![any::<u32>(), 0..3_u32, (0..3_u32).prop_map(|n| u32::MAX - n)]
 }
@@ -77,7 +91,7 @@ prop_compose! {
         times in (time(), time(), time(), time()), flags in any::<(bool, bool)>(),
         layout in layout(), name in prop::collection::vec(any::<u8>(), 0..256),
         target in prop::option::of(prop::collection::vec(any::<u8>(), 0..4096)),
-        parent in any::<u64>(), encoding in encoding(),
+        parent in any::<u64>(), encoding in encoding(), hints in prop::option::of(hints()),
     ) -> Inode {
         Inode {
             ino: InodeId(ino), kind: FileKind::from_number(kind).unwrap(), perm,
@@ -87,6 +101,7 @@ prop_compose! {
             parent: InodeId(parent), name, has_xattrs: flags.0, checksummed: flags.1,
             layout, target,
             encoding: if kind == 0 { encoding } else { Encoding::Plain },
+            hints: if flags.0 { hints } else { Some(RecordedHints::default()) },
         }
     }
 }

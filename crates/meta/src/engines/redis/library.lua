@@ -7,8 +7,7 @@
 
 local GROUP = 8
 local HEAD = 46
-local FORMAT = 2
-local FORMAT_ENCODED = 3
+local PLAIN, ENCODED, HINTED = 2, 3, 4
 local LAST_KIND = 6
 local REGULAR = 0
 local DIRECTORY = 1
@@ -48,7 +47,7 @@ end
 local function merge(record, delta)
   local format, kind = string.byte(record, 1, 2)
   -- Only files are encoded.
-  local is_known = format == FORMAT or (format == FORMAT_ENCODED and kind == REGULAR)
+  local is_known = format == PLAIN or format == HINTED or (format == ENCODED and kind == REGULAR)
   if not is_known or #record < HEAD or kind > LAST_KIND then return nil, CORRUPT end
   if kind ~= DIRECTORY then return nil, NOT_DIRECTORY end
   local version_high, version_low, links = struct.unpack('>I4I4I4', record, 3)

@@ -4,13 +4,16 @@ use std::sync::LazyLock;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::inode::{FORMAT, FORMAT_ENCODED, Head};
+use crate::inode::{Format, Head};
 use crate::intent;
 
 const SOURCE: &str = include_str!("library.lua");
 
 // Numbers that the source repeats.
-const _: () = assert!(Head::LEN == 46 && FORMAT == 2 && FORMAT_ENCODED == 3 && intent::TAG == 255);
+const _: () = assert!(Head::LEN == 46 && intent::TAG == 255);
+const _: () = {
+    assert!(Format::Plain as u8 == 2 && Format::Encoded as u8 == 3 && Format::Hinted as u8 == 4);
+};
 
 /// Names of the functions; each holds the hash of the source, so that programs of two versions can share
 /// a server.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use intarsia_types::{BackingRef, FileKind, InodeId, PartitionId};
+use intarsia_types::{BackingRef, FileKind, InodeId, PartitionId, RecordedHints};
 
 use crate::{Key, OpId, Value, keys};
 
@@ -80,6 +80,11 @@ pub(super) enum Damage {
     XattrFlag {
         ino: InodeId,
         should: bool,
+    },
+    WrongHints {
+        ino: InodeId,
+        is: RecordedHints,
+        should: RecordedHints,
     },
     ChecksumFlag {
         ino: InodeId,
@@ -165,6 +170,9 @@ impl fmt::Display for Damage {
             }
             Self::XattrFlag { ino, should: false } => {
                 write!(f, "inode {ino} says it has extended attributes and has none")
+            }
+            Self::WrongHints { ino, is, should } => {
+                write!(f, "inode {ino} says the hints '{is}' and its attributes '{should}'")
             }
             Self::ChecksumFlag { ino } => {
                 write!(f, "inode {ino} says it has checksums and has none")

@@ -67,8 +67,16 @@ impl Namespace {
             }
             Damage::Stray { table, ino } => self.remove_all(*table, *ino),
             Damage::XattrFlag { ino, should } => {
-                self.set(*ino, |inode| inode.has_xattrs = *should)?;
+                self.set(*ino, |inode| {
+                    inode.has_xattrs = *should;
+                    // Noted anew from the attributes.
+                    inode.hints = None;
+                })?;
                 repaired("the inode was told")
+            }
+            Damage::WrongHints { ino, .. } => {
+                self.set(*ino, |inode| inode.hints = None)?;
+                repaired("the inode was told what its attributes say")
             }
             Damage::ChecksumFlag { ino } => {
                 self.set(*ino, |inode| inode.checksummed = false)?;

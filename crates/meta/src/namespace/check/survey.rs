@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use intarsia_types::{BackingRef, FileKind, InodeId, Layout, PartitionId, Result, TierId};
+use intarsia_types::{
+    BackingRef, FileKind, InodeId, Layout, PartitionId, RecordedHints, Result, TierId,
+};
 
 use super::damage::{Damage, Name};
 use super::{CheckProgress, CheckReport};
@@ -25,6 +27,8 @@ struct Known {
     /// Names found.
     names: u32,
     has_xattrs: bool,
+    /// What its record says; `None` if that does not note them.
+    hints: Option<RecordedHints>,
     checksummed: bool,
     /// Whether its body is a record and holds bytes.
     has_body: Body,
@@ -42,6 +46,7 @@ enum Body {
 #[derive(Default)]
 struct Found {
     xattrs: bool,
+    hints: RecordedHints,
     body: bool,
     checksums: bool,
     orphan: bool,
@@ -290,9 +295,10 @@ impl Survey {
         self.beside(keys::LOCK_MASTER, key, |known| known.kind == Some(FileKind::Regular));
     }
 
-    fn xattr(&mut self, _: &Namespace, _: PartitionId, key: &Key, _: &Value) {
+    fn xattr(&mut self, _: &Namespace, _: PartitionId, key: &Key, value: &Value) {
         self.beside(keys::XATTR, key, |known| {
             known.found.xattrs = true;
+            known.found.hints.set_attribute(keys::xattr_name(key), value);
             true
         });
     }
@@ -368,6 +374,9 @@ impl Survey {
         for (&ino, known) in self.inodes.iter().filter(|(_, known)| known.kind.is_some()) {
             if known.has_xattrs != known.found.xattrs {
                 self.damages.push(Damage::XattrFlag { ino, should: known.found.xattrs });
+            } else if let Some(is) = known.hints.as_ref().filter(|is| **is != known.found.hints) {
+                let (is, should) = (is.clone(), known.found.hints.clone());
+                self.damages.push(Damage::WrongHints { ino, is, should });
             }
             if known.checksummed && !known.found.checksums {
                 self.damages.push(Damage::ChecksumFlag { ino });
@@ -471,6 +480,7 @@ impl Known {
             links: inode.map_or(0, |inode| inode.nlink),
             names: 0,
             has_xattrs: inode.is_some_and(|inode| inode.has_xattrs),
+            hints: inode.and_then(|inode| inode.hints.clone()),
             checksummed: inode.is_some_and(|inode| inode.checksummed),
             has_body: inode.map_or(Body::None, Body::of),
             found: Found::default(),
