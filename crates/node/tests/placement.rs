@@ -10,10 +10,11 @@ use std::sync::Arc;
 
 use deployment::{
     Deployment, MIB, ROOT_CALLER, close_all, close_writer, content_of, crash, get, hint, home,
-    metric, no_kernel, overwrite, pattern, put_in, regular, wait_until, write_and_close,
+    metric, no_kernel, overwrite, pattern, put_in, records, regular, wait_until, write_and_close,
 };
+use intarsia_meta::{CommitOutcome, Inode, Mutation, OpId, keys};
 use intarsia_node::{AttrChange, KernelBacking, NewName, Node, SetMode, SetTime};
-use intarsia_types::{FileKind, InodeId, Timestamp};
+use intarsia_types::{FileKind, HintKey, InodeId, Timestamp};
 
 const KIB: usize = 1 << 10;
 
@@ -193,6 +194,64 @@ fn a_file_that_gets_its_hints_after_it_was_made_and_before_it_is_written_is_wher
     overwrite(a, ino, 0, &pattern(200 * KIB, 5), true).unwrap();
     assert_eq!(home(b, "d/written"), "a");
     close_all(&nodes);
+}
+
+#[test]
+fn hints_that_another_host_gives_a_closed_file_are_followed_where_it_is_opened_next() {
+    let deployment = Deployment::new();
+    let nodes = deployment.start_all_sized([("a", 64), ("b", 64)]);
+    let [a, b] = &nodes;
+    let dir = directory(a, "d", &[]);
+    a.set_kernel_mode(true, false);
+    let kernel = |_: BorrowedFd<'_>| -> std::io::Result<KernelBacking> { Ok(Arc::new(())) };
+    let content = pattern(300 * KIB, 4);
+    for (place, hosts) in [("collocate:g@b", &["b"][..]), ("stripe:2", &["a", "b"])] {
+        let made = a.create_file(ROOT_CALLER, dir, place.as_bytes(), &regular(), true, &kernel);
+        let ino = made.map(|(attr, _)| attr.ino).unwrap();
+        close_writer(a, ino);
+        b.set_xattr(ino, b"user.intarsia.place", place.as_bytes(), SetMode::Either).unwrap();
+        // At once: its host still knows it as it was closed.
+        a.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
+        write_and_close(a, ino, 0, &content);
+        let mut found = a.locate(&format!("/d/{place}")).unwrap().nodes;
+        found.sort();
+        assert_eq!(found, hosts, "{place}");
+        assert_eq!(content_of(b, ino).unwrap(), content);
+    }
+    close_all(&nodes);
+}
+
+#[test]
+fn hints_are_followed_that_an_older_version_did_not_note_in_the_record() {
+    let deployment = Deployment::new();
+    let hosts = || deployment.start_all_sized([("a", 64), ("b", 64)]);
+    let nodes = hosts();
+    let dir = directory(&nodes[0], "d", &[("place", "collocate:g@b")]);
+    let old = put_in(&nodes[0], dir, "old", &pattern(300 * KIB, 1));
+    close_all(&nodes);
+    drop(nodes);
+    let (engine, names) = (deployment.engine(), records(deployment.engine()));
+    for ino in [dir, old] {
+        let older = Inode { hints: None, ..names.get(ino).unwrap() };
+        let change = Mutation::Put(keys::inode(ino), older.encode().unwrap());
+        let op = OpId { session: 0, number: 0 };
+        let done = engine.commit(ino.partition(), op, &[], vec![change]).unwrap();
+        assert_eq!(done, CommitOutcome::Applied);
+    }
+    let nodes = hosts();
+    let [a, b] = &nodes;
+    nodes.iter().for_each(|node| node.meet_members().unwrap());
+    put_in(a, dir, "new", &pattern(300 * KIB, 2));
+    for name in ["old", "new"] {
+        let hints = a.locate(&format!("/d/{name}")).unwrap().hints;
+        let said: Vec<_> = hints.iter().map(|hint| (hint.name, hint.value.as_str())).collect();
+        assert_eq!(said, [(HintKey::Place, "collocate:g@b")], "{name}");
+        assert_eq!(home(b, &format!("d/{name}")), "b");
+    }
+    overwrite(a, old, 0, &pattern(200 * KIB, 3), false).unwrap();
+    close_all(&nodes);
+    assert!(names.get(old).unwrap().hints.is_some(), "it was written");
+    assert_eq!(names.check(false, &mut |_| {}).unwrap().findings, []);
 }
 
 #[test]

@@ -126,8 +126,11 @@ impl Opener {
                 Attempt::Again(retry) => return Ok(Attempt::Again(retry)),
             };
             state.drop_stale_lower(&inode);
-            if state.body.is_none() {
+            if state.body.is_none() || !state.is_open() {
+                // Another host may have set some since.
                 state.hints = own_hints(&self.namespace, &inode)?;
+            }
+            if state.body.is_none() {
                 match inode.nlink {
                     0 => state.names.lose(),
                     _ => state.names.regain(),
