@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import subprocess
 from html.parser import HTMLParser
@@ -113,6 +114,38 @@ def test_a_page_needs_nothing_else_and_says_what_it_rests_on(
         assert said in text
     rows = (place / "out/tables/sensitivity.csv").read_text().splitlines()
     assert rows[1].startswith("link.bytes_per_second"), "the database goes over the links"
+
+
+def test_the_page_gives_an_interval_for_each_line_and_says_what_it_covers(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seeded = profile()
+    places = ["host.in_bytes_per_second", "host.out_bytes_per_second"]
+    by_round = [1.1e8, 1.2e8, 1.3e8, 1.4e8]
+    link = {"places": places, "value": 1.25e8, "half_width_95": 2e7, "by_round": by_round}
+    seeded["measured"] = {"numbers": {"link.bytes_per_second": link}}
+    (place / "p.json").write_text(json.dumps(seeded))
+    words = ["--hosts", "1,2,4", "--top", "3"]
+    assert advise(place, *words) == 0
+    told = capsys.readouterr().out
+    assert "(90 % of runs: " in told
+    said = "the measured numbers of the profile (by 4 rounds)"
+    assert said in told
+    text = " ".join(Page((place / "out/report.html").read_text()).text)
+    assert said in text
+    assert "Not in them: error of the model unknown: no run was compared" in text
+    rows = (place / "out/tables/configurations.csv").read_text().splitlines()
+    heads = next(csv.reader(rows[:1]))
+    for row in csv.reader(rows[1:]):
+        low, middle, high = (
+            float(row[heads.index(name)]) for name in ("90 % from (s)", "makespan (s)", "to (s)")
+        )
+        assert 0 < low <= middle <= high
+    assert len(rows) > 10
+    constants = profile() | {"manager": dict.fromkeys(profile()["manager"], 1e-4)}
+    (place / "p.json").write_text(json.dumps(constants))
+    assert advise(place, *words) == 0
+    assert "No interval can be given: error of the numbers unknown" in capsys.readouterr().out
 
 
 def test_an_advice_that_is_refused_says_what_the_program_says(

@@ -166,6 +166,55 @@ def test_refining_again_goes_on_from_the_profile_without_corrections() -> None:
         refined(PROFILE, [comparison("c", profile={"name": "other", "factors": {}})])
 
 
+def held(name: str, predicted_s: float, actual_s: float, **factors: float) -> dict[str, Any]:
+    """A run that computes alone, foretold with corrections in force."""
+    document = comparison(name, {"compute": (predicted_s, actual_s)})
+    document["profile"] = {"name": "lab", "factors": factors}
+    document["comparison"]["makespan"] |= {"predicted_s": predicted_s, "actual_s": actual_s}
+    return document
+
+
+def test_a_run_is_held_against_the_profile_that_the_others_corrected() -> None:
+    def ratios(*runs: dict[str, Any]) -> list[float]:
+        made, _ = refined(PROFILE, runs)
+        return [run["makespan_ratio"] for run in made["measured"]["refinement"]["runs"]]
+
+    assert ratios(held("a", 10.0, 20.0)) == [2.0], "nobody else has corrected anything"
+    # The other run alone moves the profile half the way.
+    assert ratios(held("a", 10.0, 20.0), held("b", 1.0, 2.0)) == pytest.approx([2**0.5] * 2)
+    # All of seven runs take twice as long: each is foretold by what six say.
+    seven = [held(str(number), 5.0, 10.0) for number in range(7)]
+    assert ratios(*seven) == pytest.approx([2 / 2 ** (6 / 7)] * 7)
+    # Foretold exactly, by a correction that was in force then and which the other run bears out.
+    late = held("b", 14.14, 14.14, compute=2**0.5)
+    assert ratios(held("a", 10.0, 20.0), late)[1] == pytest.approx(1.0)
+
+
+def test_runs_of_earlier_releases_count_as_they_ended() -> None:
+    made, _ = refined(PROFILE, [held("a", 10.0, 20.0)])
+    old = made["measured"]["refinement"]["runs"][0]
+    for field in ("in_force", "makespan_ratio"):
+        del old[field]
+    again, _ = refined(made, [held("b", 10.0, 20.0)])
+    assert [run["makespan_ratio"] for run in again["measured"]["refinement"]["runs"]] == [
+        2.0,
+        pytest.approx(2**0.5),
+    ]
+    del old["compared"]["makespan"]
+    again, _ = refined(made, [])
+    assert again["measured"]["refinement"]["runs"][0]["makespan_ratio"] is None
+
+
+def test_a_run_says_whether_it_lies_where_it_was_foretold_to_lie() -> None:
+    foretold = prediction(stage("make", 1, 0, 2, 2.0, 0.0))
+    assert compare(foretold, [Ran("make", 0, 2, 2.0)]).verdict() == ""
+    foretold["makespan_seconds"]["interval"] = {"low": 1.5, "high": 2.5}
+    for ended_s, said in [(2.4, "lies in its"), (2.6, "does not lie in its")]:
+        held_against = compare(foretold, [Ran("make", 0, ended_s, 2.0)])
+        assert said in held_against.verdict()
+        assert held_against.native()["interval"] == [1.5, 2.5]
+
+
 def files_of_the_command(place: Path) -> tuple[Path, Path, Path]:
     """A profile, a new run directory, and where the new profile is to go."""
     profile, run = place / "p.json", place / "run"

@@ -91,6 +91,86 @@ fn a_prediction_says_when_where_and_why() {
         .prints("engine: not measured; what a workflow engine takes for each task is not in this");
 }
 
+/// A profile whose links were measured in rounds, and that was held against two runs.
+fn measured() -> Value {
+    let mut profile = profile();
+    let places = json!(["host.in_bytes_per_second", "host.out_bytes_per_second"]);
+    let covers = json!({"runs": 2, "hosts": [2, 2], "tasks": [9, 9], "moved_bytes": [1, 1_000_000_000],
+                        "placements": ["local"]});
+    profile["measured"] = json!({
+        "numbers": {"link": {"places": places, "value": 125e6, "by_round": [115e6, 125e6, 135e6]}},
+        "refinement": {"covers": covers, "runs": [{"makespan_ratio": 1.1}, {"makespan_ratio": 0.95}]},
+    });
+    profile
+}
+
+#[test]
+fn every_answer_has_an_interval_and_says_what_it_covers() {
+    let place = place();
+    std::fs::write(place.path("p.json"), measured().to_string()).unwrap();
+    let found = answer(&place, "predict", &["--hosts", "4"]);
+    let makespan = &found["makespan_seconds"];
+    let ends = |interval: &Value| {
+        ["low", "high"].map(|end| interval[end].as_f64().unwrap_or_else(|| panic!("{interval}")))
+    };
+    let [low, high] = ends(&makespan["interval"]);
+    let mean = makespan["mean"].as_f64().unwrap();
+    assert!(low < 0.9 * mean && 1.1 * mean < high, "{makespan}");
+    assert_eq!(makespan["runs"], 10);
+    let uncertainty = &found["uncertainty"];
+    assert_eq!(
+        ["runs", "variants", "rounds", "compared_runs"].map(|field| uncertainty[field].as_u64()),
+        [Some(10), Some(10), Some(3), Some(2)]
+    );
+    assert_eq!(uncertainty["covers"].as_array().unwrap().len(), 3);
+    assert_eq!(uncertainty["unknown"], json!([]));
+    assert!(found["outside"][0].as_str().unwrap().starts_with("4 hosts, where"));
+    place
+        .run(&arguments("predict", &[]))
+        .code(0)
+        .prints("s (90 % of runs: ")
+        .prints("the 90 % interval covers what is drawn in each run (10 runs), the measured numbers of the profile (by 3 rounds), the error of the model (by 2 runs held against it)")
+        .prints("outside of what was measured: 4 hosts, where");
+    let advice = answer(&place, "advise", &["--top", "20"]);
+    for point in &advice["points"].as_array().unwrap()[..20] {
+        let [low, high] = ends(&point["interval"]);
+        let seconds = point["seconds"].as_f64().unwrap();
+        assert!(low < seconds && seconds < high && point["runs"] == 5, "{point}");
+    }
+    assert_eq!(advice["uncertainty"]["compared_runs"], 2);
+    place
+        .run(&arguments("advise", &[]))
+        .code(0)
+        .prints("90 % of runs")
+        .prints("the error of the model (by 2 runs held against it)");
+}
+
+#[test]
+fn constants_that_nobody_measured_have_no_interval() {
+    let place = place();
+    let mut constants = profile();
+    constants["manager"]["allocate_seconds"] = 1e-4.into();
+    std::fs::write(place.path("p.json"), constants.to_string()).unwrap();
+    let makespan = &answer(&place, "predict", &["--runs", "5"])["makespan_seconds"];
+    assert_eq!((&makespan["interval"], &makespan["runs"]), (&Value::Null, &5.into()));
+    for verb in ["predict", "advise"] {
+        let text = place.run(&arguments(verb, &[])).code(0);
+        assert!(!text.out.contains('±'), "{}", text.out);
+        text.prints("no interval can be given")
+            .prints(
+                "error of the numbers unknown: they were not measured in rounds (intarsia seed)",
+            )
+            .prints("error of the model unknown: no run was compared (intarsia refine)");
+    }
+    // Of times that are drawn in each run this much is known.
+    std::fs::write(place.path("p.json"), profile().to_string()).unwrap();
+    place
+        .run(&arguments("predict", &[]))
+        .code(0)
+        .prints("the 90 % interval covers what is drawn in each run (10 runs)\n")
+        .prints("error of the numbers unknown");
+}
+
 #[test]
 fn flags_change_what_the_file_says_and_that_changes_the_default() {
     let place = place();

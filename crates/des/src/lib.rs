@@ -43,5 +43,5 @@ pub use resource::{
     Store, Taken, Timetable,
 };
 pub use simulation::{Model, Simulation};
-pub use statistics::{BatchMeans, Histogram, Interval, Tally, TimeAverage};
+pub use statistics::{BatchMeans, Histogram, Interval, Tally, TimeAverage, student};
 pub use time::{Span, Time};

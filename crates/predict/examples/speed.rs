@@ -146,7 +146,14 @@ fn measure_grid(workload: &Workload, profile: &Profile) {
     grid.storage_hosts = vec![None, Some(4), Some(8), Some(16), Some(24)];
     grid.chunk_bytes = vec![256 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20];
     let started = Clocks::now();
-    let options = Options { seed: 1, replications: 3, threads: 2, weights: Weights::TIME };
+    let options = Options {
+        seed: 1,
+        replications: 3,
+        threads: 2,
+        weights: Weights::TIME,
+        shown: 15,
+        within_seconds: None,
+    };
     let advice = advise(workload, profile, &grid, options).unwrap();
     let Clocks { wall, processor } = started.elapsed();
     println!(

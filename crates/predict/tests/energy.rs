@@ -168,7 +168,14 @@ fn advice_weighs_time_cost_and_energy() {
     (grid.storage_hosts, grid.chunk_bytes) = (vec![None], vec![1 << 20]);
     grid.frequencies_mhz = vec![None, Some(1200)];
     let of = |weights: Weights| {
-        let options = Options { seed: 1, replications: 2, threads: 1, weights };
+        let options = Options {
+            seed: 1,
+            replications: 2,
+            threads: 1,
+            weights,
+            shown: 15,
+            within_seconds: None,
+        };
         advise(&setup.workload(), &profile, &grid, options).unwrap()
     };
     let by_time = of(Weights::TIME);

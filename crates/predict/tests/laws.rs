@@ -215,7 +215,14 @@ fn advice_finds_the_best_of_its_grid_and_says_what_decides() {
     let (workload, mut profile) = (setup.workload(), setup.profile());
     profile.hosts = 8;
     let grid = Grid::usual(&profile);
-    let options = |threads| Options { seed: 1, replications: 5, threads, weights: Weights::TIME };
+    let options = |threads| Options {
+        seed: 1,
+        replications: 5,
+        threads,
+        weights: Weights::TIME,
+        shown: 15,
+        within_seconds: None,
+    };
     let advice = advise(&workload, &profile, &grid, options(2)).unwrap();
     assert!(advice.points.len() > 100, "{}", advice.points.len());
     assert!(advice.points.windows(2).all(|pair| pair[0].seconds <= pair[1].seconds));

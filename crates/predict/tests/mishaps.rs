@@ -227,7 +227,14 @@ fn the_gain_of_a_change_is_told_before_it_is_made() {
     let profile = Profile::parse("p.json", &value.to_string()).unwrap();
     let mut grid = Grid::usual(&profile);
     (grid.hosts, grid.storage_hosts) = (vec![1], vec![None]);
-    let options = Options { seed: 1, replications: 6, threads: 1, weights: Weights::TIME };
+    let options = Options {
+        seed: 1,
+        replications: 6,
+        threads: 1,
+        weights: Weights::TIME,
+        shown: 15,
+        within_seconds: None,
+    };
     let before = advise(&workload, &profile, &grid, options).unwrap();
     let of = |text: &str| {
         let change = Change::parse(text).unwrap();

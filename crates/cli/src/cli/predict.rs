@@ -17,7 +17,7 @@ use intarsia_types::ByteCount;
   intarsia predict montage.json --profile lab.json                       all hosts of the profile, files local
   intarsia predict montage.json --profile lab.json --hosts 8 --placement round-robin --stripe-width 4
   intarsia predict montage.json --profile lab.json --storage-hosts 5 --metadata-hosts 1 --chunk 256KiB
-  intarsia predict montage.json --profile lab.json --runs 10 --json      other random numbers each, for programs
+  intarsia predict montage.json --profile lab.json --runs 30 --json      an interval from more runs, for programs
   intarsia predict montage.json --profile lab.json --host-failures 2h --stragglers 5%,4 --second-runs 1.5 --runs 50
 
 A workload:
@@ -61,9 +61,9 @@ pub(crate) struct Predict {
     /// Frequency of the processors, one of the profile's, in MHz
     #[arg(long, value_name = "MHZ")]
     pub(crate) frequency: Option<u32>,
-    /// Repeat the run with other random numbers, for an interval
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub(crate) runs: u32,
+    /// Runs with other random numbers each, and as many on variants of the profile [default: 10, fewer where these take long]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) runs: Option<u32>,
 }
 
 /// Say which configuration of a store is best for a workflow, and why
@@ -127,7 +127,7 @@ pub(crate) struct Advise {
     /// Also say which is the cheapest that ends within this time, such as 10min
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(crate) within: Option<std::time::Duration>,
-    /// Runs of the best ones, with other random numbers each
+    /// Runs of those that are shown, with other random numbers each, and as many on variants of the profile
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) runs: u32,
     /// Write a page besides: report.html in this directory, which needs nothing else

@@ -7,5 +7,5 @@ mod time_average;
 
 pub use batches::BatchMeans;
 pub use histogram::Histogram;
-pub use tally::{Interval, Tally};
+pub use tally::{Interval, Tally, student};
 pub use time_average::TimeAverage;

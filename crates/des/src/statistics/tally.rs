@@ -113,13 +113,16 @@ impl Tally {
         if self.count < 2 || !(confidence > 0.0 && confidence < 1.0) {
             return f64::INFINITY;
         }
-        match StudentsT::new(0.0, 1.0, (self.count - 1) as f64) {
-            Ok(student) => {
-                student.inverse_cdf(f64::midpoint(1.0, confidence))
-                    * (self.variance() / self.count as f64).sqrt()
-            }
-            Err(_) => f64::INFINITY,
-        }
+        student(confidence, (self.count - 1) as f64) * (self.variance() / self.count as f64).sqrt()
+    }
+}
+
+/// How many standard errors the interval that holds the true value with probability `confidence` reaches to either side,
+/// by Student's t with so many degrees of freedom; infinite when there are none.
+pub fn student(confidence: f64, freedom: f64) -> f64 {
+    match StudentsT::new(0.0, 1.0, freedom) {
+        Ok(student) => student.inverse_cdf(f64::midpoint(1.0, confidence)),
+        Err(_) => f64::INFINITY,
     }
 }
 

@@ -1,24 +1,28 @@
 //! What a workload runs on: hosts, links, and how long the services of a store take. Measured once on few hosts, then
 //! good for every workload and configuration.
 
+mod compared;
 mod crowding;
 mod engine;
 mod mishaps;
 mod power;
 mod read;
 mod seconds;
+mod variants;
 
 use intarsia_types::TierClass;
 
 use crate::Problem;
 use crate::json::{Node, parse};
 
+pub use compared::Compared;
 pub use crowding::{Crowding, Work};
 pub use engine::Engine;
 pub use mishaps::{Failures, Stragglers};
 pub use power::{Frequency, Power, Prices};
 pub use seconds::Seconds;
 pub(crate) use seconds::{mixed, one_of};
+pub use variants::Rounds;
 
 /// A platform and the service times of a store on it.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,6 +55,10 @@ pub struct Profile {
     pub failures: Option<Failures>,
     /// How often tasks compute slowly; none: never.
     pub stragglers: Option<Stragglers>,
+    /// The numbers by the rounds in which they were measured.
+    pub rounds: Rounds,
+    /// Runs that were held against what was foretold of them.
+    pub compared: Compared,
 }
 
 /// Where a store puts new files if nobody tells it.

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use intarsia_types::TierClass;
 
 use super::{
-    Access, Burst, Client, Crowding, Engine, Failures, Frequency, Host, Line, LocalAccess, Manager,
-    Network, Power, Prices, Profile, Provenance, Seconds, Sharing, Source, StorePlacement,
-    Stragglers, Tier, WriteBack,
+    Access, Burst, Client, Compared, Crowding, Engine, Failures, Frequency, Host, Line,
+    LocalAccess, Manager, Network, Power, Prices, Profile, Provenance, Rounds, Seconds, Sharing,
+    Source, StorePlacement, Stragglers, Tier, WriteBack,
 };
 use crate::Problem;
 use crate::json::Node;
@@ -37,10 +37,11 @@ pub(super) fn profile(root: &Node<'_>) -> Result<Profile, Problem> {
         "prices",
         "failures",
         "stragglers",
-        // What `intarsia seed` found besides, for people and reports: the model does not read it.
+        // What `intarsia seed` and `refine` found besides: the model does not read it, intervals come from it.
         "measured",
     ])?;
     let hosts = root.field("hosts")?.count(1, MOST_HOSTS)?;
+    let measured = root.optional("measured")?;
     let host = host(&root.field("host")?, None)?;
     let mut tiers = Vec::new();
     let of_tiers = root.field("tiers")?;
@@ -69,6 +70,8 @@ pub(super) fn profile(root: &Node<'_>) -> Result<Profile, Problem> {
         prices: root.optional("prices")?.map(|node| prices(&node)).transpose()?,
         failures: root.optional("failures")?.map(|node| failures(&node)).transpose()?,
         stragglers: root.optional("stragglers")?.map(|node| stragglers(&node)).transpose()?,
+        rounds: measured.as_ref().map(Rounds::read).transpose()?.unwrap_or_default(),
+        compared: measured.as_ref().map(Compared::read).transpose()?.unwrap_or_default(),
     })
 }
 

@@ -37,6 +37,17 @@ impl Seconds {
         }
     }
 
+    /// The same with each of its times changed.
+    #[must_use]
+    pub(super) fn map(&self, change: impl Fn(f64) -> f64) -> Self {
+        match self {
+            Self::Constant(seconds) => Self::Constant(change(*seconds)),
+            Self::Samples(samples) => {
+                Self::Samples(samples.iter().map(|one| change(*one)).collect())
+            }
+        }
+    }
+
     /// Whether two draws can differ.
     #[must_use]
     pub fn is_random(&self) -> bool {

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::Point;
+use crate::model::Prediction;
 
 /// How much each goal weighs; only their ratios count. What is not wanted at all is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -26,6 +27,16 @@ pub(super) struct Figures {
     pub(super) seconds: f64,
     pub(super) cost: f64,
     pub(super) joules: f64,
+}
+
+impl Figures {
+    pub(super) fn of(prediction: &Prediction) -> Self {
+        Self {
+            seconds: prediction.makespan_seconds,
+            cost: prediction.money.unwrap_or(prediction.host_seconds),
+            joules: prediction.energy.as_ref().map_or(0.0, |energy| energy.joules),
+        }
+    }
 }
 
 /// The user's utility, turned round so that less is better: each goal as a multiple of the least that any configuration

@@ -7,7 +7,8 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{Advice, Grid, Options, Summary, advise, summarise};
+use super::uncertainty::Known;
+use super::{Advice, Grid, Options, Summary, advise};
 use crate::Problem;
 use crate::advice::advice;
 use crate::profile::Profile;
@@ -153,8 +154,15 @@ pub fn gain(
 ) -> Result<Gain, Problem> {
     let after = advise(workload, changed, grid, options)?;
     let (old, new) = (&before.points[before.best], &after.points[after.best]);
-    let pairs = old.seconds_of_runs().zip(new.seconds_of_runs());
-    let saved_seconds = summarise(pairs.map(|(old, new)| old - new));
+    let known = Known::of(changed);
+    // The same seeds, and the same rounds of the seed.
+    let saved = new.sampled.difference(&old.sampled, &known, |figures| figures.seconds);
+    let saved_seconds = Summary {
+        mean: saved.map_or(old.seconds - new.seconds, |saved| saved.mean),
+        half_width: saved.map(|saved| saved.half_width),
+        runs: old.runs.min(new.runs),
+        interval: None,
+    };
     let noise = saved_seconds.half_width.unwrap_or(0.0);
     Ok(Gain {
         change: change.text.clone(),

@@ -13,7 +13,7 @@ from typing import Any
 
 from intarsia.advice.ask import AdviceError, Program, locate
 from intarsia.advice.choices import searched
-from intarsia.advice.page import report_of, words_of
+from intarsia.advice.page import report_of, seconds_of, uncertainty_of, words_of
 from intarsia.advice.sensitivity import effects
 from intarsia.simulate.report.write import write_report
 
@@ -93,7 +93,8 @@ def _report(program: Program, advice: dict[str, Any], command: str) -> Any:
 def _told(advice: dict[str, Any]) -> list[str]:
     best = advice["points"][advice["best"]]
     reasons = [f"  {reason}" for reason in advice["reasons"]]
-    return [f"Recommended: {words_of(best['configuration'])}", "", "Why", *reasons]
+    recommended = f"Recommended: {words_of(best['configuration'])}, {seconds_of(best)}"
+    return [recommended, uncertainty_of(advice), "", "Why", *reasons]
 
 
 if __name__ == "__main__":

@@ -40,9 +40,16 @@ class Program:
         return json.loads(done.stdout), done.returncode
 
     def predict(
-        self, configuration: Mapping[str, Any], scratch: Path, profile: Mapping[str, Any] | None
+        self,
+        configuration: Mapping[str, Any],
+        scratch: Path,
+        profile: Mapping[str, Any] | None,
+        runs: int | None = None,
     ) -> dict[str, Any]:
-        """Predict a configuration, on another profile if one is given; files go to `scratch`."""
+        """Predict a configuration, on another profile if one is given; files go to `scratch`.
+
+        Without a number of `runs` there are as many as give an interval.
+        """
         with_form = {"format": "intarsia-configuration", "version": 1, **configuration}
         chosen = scratch / "configuration.json"
         chosen.write_text(json.dumps(with_form), encoding="utf-8")
@@ -53,6 +60,7 @@ class Program:
         words: list[str | Path] = [self.binary, "predict", self.workload, "--profile", where]
         words += ["--configuration", chosen, "--seed", str(self.seed), "--json"]
         words += ["--ignore-hints"] if self.ignores_hints else []
+        words += ["--runs", str(runs)] if runs is not None else []
         done = _run(words)
         if done.returncode:
             raise AdviceError(done.stderr.strip(), done.returncode)

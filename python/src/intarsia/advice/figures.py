@@ -32,7 +32,10 @@ _MOST_HOSTS, _MOST_STAGES, _MOST_EFFECTS = 40, 16, 12
 
 
 def pareto(advice: Mapping[str, Any]) -> Figure:
-    """Time and cost of every configuration, and those that none beats; energy as colour."""
+    """Time and cost of every configuration, and those that none beats; energy as colour.
+
+    A bar is where 90 % of the runs of a configuration lie.
+    """
     points = advice["points"]
     times = [point["seconds"] for point in points]
     costs = [_cost(point) for point in points]
@@ -67,10 +70,11 @@ def pareto(advice: Mapping[str, Any]) -> Figure:
                 label=_NAMES.get(name, name),
                 zorder=4,
             )
-        for place in [advice["best"], advice["cheapest"]]:
-            half = points[place].get("half_width_seconds")
-            if half:
-                panel.errorbar(times[place], costs[place], xerr=half, color=BLACK, lw=1, zorder=2)
+        for place in {*front, advice["best"], advice["cheapest"]}:
+            if interval := points[place].get("interval"):
+                reach = [[times[place] - interval["low"]], [interval["high"] - times[place]]]
+                where = times[place], costs[place]
+                panel.errorbar(*where, xerr=reach, color=BLACK, lw=0.8, zorder=2)
         if max(times) > 10 * min(times):
             panel.set_xscale("log")
         if max(costs) > 10 * max(min(costs), 1e-12):

@@ -82,9 +82,10 @@ def _summary(advice: Mapping[str, Any], best: Mapping[str, Any], but_for: str) -
     workload, profile = basis["workload"], basis["profile"]
     lines = [
         f"Recommended: {words_of(best['configuration'])}. "
-        f"It is predicted to take {_seconds(best)} and {best['host_seconds'] / _HOUR_S:.4g} "
+        f"It is predicted to take {seconds_of(best)} and {best['host_seconds'] / _HOUR_S:.4g} "
         f"host hours{_paid(advice, best)}; {len(advice['points'])} configurations were looked at."
     ]
+    lines.append(uncertainty_of(advice))
     if advice["undecided"]:
         lines.append(
             f"It cannot be told from {len(advice['undecided'])} others: take the one that suits "
@@ -94,7 +95,7 @@ def _summary(advice: Mapping[str, Any], best: Mapping[str, Any], but_for: str) -
         cheap = advice["points"][advice["within"]]
         lines.append(
             f"The cheapest that ends within the time that was given: "
-            f"{words_of(cheap['configuration'])}, {_seconds(cheap)}, "
+            f"{words_of(cheap['configuration'])}, {seconds_of(cheap)}, "
             f"{cheap['host_seconds'] / _HOUR_S:.4g} host hours."
         )
     lines.append(
@@ -117,9 +118,32 @@ def _paid(advice: Mapping[str, Any], point: Mapping[str, Any]) -> str:
     return said
 
 
-def _seconds(point: Mapping[str, Any]) -> str:
-    half = point.get("half_width_seconds")
-    return f"{point['seconds']:.4g} s" + (f" ± {half:.2g} s" if half else "")
+def seconds_of(point: Mapping[str, Any]) -> str:
+    """Return the makespan of a configuration in words, with its interval."""
+    said = f"{point['seconds']:.4g} s"
+    if interval := point.get("interval"):
+        said += f" (90 % of runs: {interval['low']:.4g} to {interval['high']:.4g} s)"
+    return said
+
+
+def _ends(interval: Mapping[str, Any] | None) -> dict[str, float]:
+    """Both ends of the interval of a makespan, as columns."""
+    low, high = (interval["low"], interval["high"]) if interval else (float("nan"),) * 2
+    return {"90 % from (s)": low, "to (s)": high}
+
+
+def uncertainty_of(answer: Mapping[str, Any]) -> str:
+    """Return what the intervals of an answer cover, and what nobody knows.
+
+    >>> uncertainty_of({"uncertainty": {"probability": 0.9, "covers": [], "unknown": ["a", "b"]}})
+    'No interval can be given: a; b.'
+    """
+    known = answer["uncertainty"]
+    covers, unknown = known["covers"], "; ".join(known["unknown"])
+    if not covers:
+        return f"No interval can be given: {unknown}."
+    said = f"The {known['probability']:.0%} intervals cover {', '.join(covers)}."
+    return f"{said} Not in them: {unknown}." if unknown else said
 
 
 def _choice(advice: Mapping[str, Any]) -> Section:
@@ -130,7 +154,7 @@ def _choice(advice: Mapping[str, Any]) -> Section:
             "configurations",
             "The fastest, and those that no other one beats in all goals. R: recommended, F: "
             "fastest, C: cheapest, E: draws least, P: beaten by none in all goals, =: cannot be "
-            "told from what is recommended; ± is half of the 95 % interval",
+            "told from what is recommended",
             pd.DataFrame(rows),
         )
     ]
@@ -148,7 +172,9 @@ def _choice(advice: Mapping[str, Any]) -> Section:
         tables.append(Table("changes", caption, pd.DataFrame(gains)))
     text = [*advice["reasons"], *(f"Left out: {why}" for why in advice["refused"])]
     plot = Plot(
-        "pareto", "Time and cost of every configuration (simulated)", figures.pareto(advice)
+        "pareto",
+        "Time and cost of every configuration, bars: 90 % of runs (simulated)",
+        figures.pareto(advice),
     )
     return Section("Which, and why", tuple(text), tuple(tables), (plot,))
 
@@ -177,7 +203,6 @@ def _row(advice: Mapping[str, Any], place: int) -> dict[str, Any]:
     ]
     here = point["bytes"]["local"] + point["bytes"]["from_memory"]
     moved = here + point["bytes"]["remote"]
-    half = point.get("half_width_seconds")
     further = {}
     if point.get("money"):
         further[f"money ({advice['basis']['currency']})"] = point["money"]["mean"]
@@ -187,7 +212,7 @@ def _row(advice: Mapping[str, Any], place: int) -> dict[str, Any]:
         "": "".join(mark for holds, mark in marks if holds) or " ",
         "configuration": words_of(point["configuration"]),
         "makespan (s)": point["seconds"],
-        "± (s)": float("nan") if half is None else half,
+        **_ends(point.get("interval")),
         "host hours": point["host_seconds"] / _HOUR_S,
         **further,
         "local (%)": 100.0 * here / moved if moved else 100.0,
@@ -274,7 +299,7 @@ def _rests_on(
         Plot(
             "sensitivity",
             "Change of the makespan with each number of the profile (simulated)",
-            figures.sensitivity(effects, answer["makespan_seconds"]["mean"]),
+            figures.sensitivity(effects, answer["first_run"]["makespan_seconds"]),
         ),
     )
     table = Table(

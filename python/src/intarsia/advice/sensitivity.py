@@ -97,7 +97,7 @@ def effects(
 def _makespan(
     program: Program, configuration: Mapping[str, Any], scratch: Path, profile: Mapping[str, Any]
 ) -> float:
-    answer = program.predict(configuration, scratch, profile)
+    answer = program.predict(configuration, scratch, profile, runs=1)
     return float(answer["makespan_seconds"]["mean"])
 
 

@@ -54,16 +54,26 @@ class Comparison:
 
     `work` has `compute` and `io` (reads, writes and metadata), per task of the stages that both
     have; what is too small to tell is left out. `unmatched` are stages that only one of both has.
+    `interval` is where 90 % of makespans were foretold to lie, if that was known.
     """
 
     makespan: Pair
     stages: tuple[Pair, ...]
     work: Mapping[str, Pair]
     unmatched: tuple[str, ...]
+    interval: tuple[float, float] | None = None
 
     def rows(self) -> list[tuple[str, ...]]:
         """Return lines of a table with `HEADS`."""
         return [_row(one) for one in (self.makespan, *self.stages, *self.work.values())]
+
+    def verdict(self) -> str:
+        """Say whether the makespan lies where it was foretold to lie; empty if that is unknown."""
+        if self.interval is None:
+            return ""
+        low_s, high_s = self.interval
+        lies = "lies" if low_s <= self.makespan.actual_s <= high_s else "does not lie"
+        return f"the makespan {lies} in its 90 % interval, {low_s:.3f} to {high_s:.3f} s"
 
     def native(self) -> dict[str, Any]:
         """Return it for a file."""
@@ -72,6 +82,7 @@ class Comparison:
             "stages": [asdict(one) for one in self.stages],
             "work": {name: asdict(one) for name, one in self.work.items()},
             "unmatched": list(self.unmatched),
+            "interval": list(self.interval) if self.interval else None,
         }
 
 
@@ -100,11 +111,13 @@ def compare(prediction: Mapping[str, Any], ran: Iterable[Ran]) -> Comparison:
     ended_s = max((one.ended_s for one in every), default=0.0)
     foretold = {stage["name"]: stage for stage in prediction["first_run"]["stages"]}
     both = [name for name in foretold if name in by_stage]
+    interval = prediction["makespan_seconds"].get("interval")
     return Comparison(
         Pair("makespan", prediction["makespan_seconds"]["mean"], ended_s - began_s),
         tuple(_stage(foretold[name], by_stage[name]) for name in both),
         _work([(foretold[name], by_stage[name]) for name in both]),
         tuple(sorted(set(foretold) ^ set(by_stage))),
+        (interval["low"], interval["high"]) if interval else None,
     )
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from intarsia.refine.corrections import Correction, correction
+from intarsia.refine.errors import KINDS, makespan_ratio
 
-KINDS = ("compute", "io")
 COMPARISON_FORMAT = "intarsia-comparison"
 
 
@@ -60,7 +60,11 @@ def refined(
                 f"and this one is {base.get('name')!r}: refine that one"
             )
         known[told["id"]] = _kept(told)
-    runs = list(known.values())
+    runs = [
+        run
+        | {"makespan_ratio": makespan_ratio(run, [one for one in known.values() if one is not run])}
+        for run in known.values()
+    ]
     found = {}
     for kind in KINDS:
         ratios = [run["ratios"][kind] for run in runs if kind in run["ratios"]]
@@ -79,7 +83,8 @@ def refined(
 def _kept(one: Mapping[str, Any]) -> dict[str, Any]:
     """What is kept of a comparison: its ratios to the profile before any corrections.
 
-    To be shown: what was foretold and what it took, in all and by stage.
+    And what was foretold, with which corrections in force, and what it took: in all, by stage and
+    by kind of work.
     """
     ratios = {}
     for kind, pair in one["comparison"]["work"].items():
@@ -87,8 +92,10 @@ def _kept(one: Mapping[str, Any]) -> dict[str, Any]:
             in_force = one["profile"]["factors"].get(kind, 1.0)
             ratios[kind] = in_force * pair["actual_s"] / pair["predicted_s"]
     keys = ("id", "ended_at", "host", "hosts", "tasks", "moved_bytes", "placement")
-    shown = {key: one["comparison"].get(key, []) for key in ("makespan", "stages", "unmatched")}
-    return {key: one[key] for key in keys} | {"ratios": ratios, "compared": shown}
+    keys_shown = ("makespan", "stages", "work", "unmatched")
+    shown = {key: one["comparison"].get(key, []) for key in keys_shown}
+    told = {"ratios": ratios, "in_force": one["profile"]["factors"], "compared": shown}
+    return {key: one[key] for key in keys} | told
 
 
 def _covers(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -251,6 +251,8 @@ def tell(compared: Comparison, say: Say) -> None:
     for name, *numbers in rows:
         cells = [text.rjust(width) for text, width in zip(numbers, widths[1:], strict=True)]
         say("  ".join(["", name.ljust(widths[0]), *cells]))
+    if verdict := compared.verdict():
+        say(f"  {verdict}")
     if compared.unmatched:
         say(f"  stages of only one of both: {', '.join(compared.unmatched)}")
 

@@ -15,6 +15,9 @@ use crate::verbs::analysis;
 use crate::verbs::given::refused;
 use crate::verbs::simulate::table::number;
 
+/// So many of the fastest have intervals whatever `--top` says: the page of `--report` shows them.
+const SHOWN: usize = 15;
+
 pub(super) fn run(arguments: &Advise) -> Outcome<Exit> {
     if arguments.report.is_some() || arguments.search.is_some() {
         return analysis::advice_page();
@@ -26,6 +29,8 @@ pub(super) fn run(arguments: &Advise) -> Outcome<Exit> {
         replications: arguments.runs,
         threads: inputs.threads,
         weights: arguments.weigh.unwrap_or(Weights::TIME),
+        shown: arguments.top.max(SHOWN),
+        within_seconds: arguments.within.map(|within| within.as_secs_f64()),
     };
     check_goals(&inputs, arguments)?;
     let grid = grid(&inputs, arguments);
@@ -137,8 +142,17 @@ fn text(inputs: &Inputs, advice: &Advice, arguments: &Advise, wall_seconds: f64)
     let mut text = format!("{}\nRecommended: {}\n", inputs.basis_text(), best.configuration);
     if !advice.undecided.is_empty() {
         let others = output::count(advice.undecided.len(), "other configuration");
-        text.push_str(&format!("It cannot be told from {others} (marked =).\n"));
+        let again = advice.points.iter().filter(|point| point.runs > 1).count();
+        let rest = if again == advice.undecided.len() + 1 && again < advice.points.len() {
+            "; further ones may be as good"
+        } else {
+            ""
+        };
+        text.push_str(&format!(
+            "It cannot be told from {others} (marked =), of {again} that were looked at again{rest}.\n"
+        ));
     }
+    advice.uncertainty.lines().iter().for_each(|line| text.push_str(&format!("  {line}\n")));
     if let Some(within) = arguments.within
         && let Some(place) = advice.cheapest_within(within.as_secs_f64())
     {
@@ -158,7 +172,7 @@ fn text(inputs: &Inputs, advice: &Advice, arguments: &Advise, wall_seconds: f64)
     let shown = shown(advice, arguments.top);
     text.push_str(&format!("\n{}", output::columns(&rows(advice, &shown))));
     text.push_str(&format!(
-        "\nP: no other one is better in {}. F, C{}: {}. ± covers 95 %.\n\
+        "\nP: no other one is better in {}. F, C{}: {}.\n\
          Simulated: {}, {} events in {wall_seconds:.2} s\n",
         if advice.thriftiest.is_some() {
             "time, cost and energy at once"
@@ -190,7 +204,8 @@ fn shown(advice: &Advice, top: usize) -> Vec<usize> {
 
 fn rows(advice: &Advice, shown: &[usize]) -> Vec<Vec<String>> {
     let has_money = advice.points.iter().any(|point| point.money.is_some());
-    let header = ["", "makespan", "±", if has_money { "money" } else { "host hours" }];
+    let cost = if has_money { "money" } else { "host hours" };
+    let header = ["", "makespan", "90 % of runs", cost];
     let mut header: Vec<&str> = header.to_vec();
     if advice.thriftiest.is_some() {
         header.push("energy");
@@ -199,6 +214,13 @@ fn rows(advice: &Advice, shown: &[usize]) -> Vec<Vec<String>> {
     let mut rows = vec![header.into_iter().map(str::to_owned).collect()];
     rows.extend(shown.iter().map(|place| row(advice, *place, &advice.points[*place])));
     rows
+}
+
+/// Where a run lies, if anything is known of that.
+fn interval(point: &Point) -> String {
+    point.interval.map_or_else(String::new, |interval| {
+        format!("{} - {}", number(interval.low, "s"), number(interval.high, "s"))
+    })
 }
 
 fn row(advice: &Advice, place: usize, point: &Point) -> Vec<String> {
@@ -214,7 +236,7 @@ fn row(advice: &Advice, place: usize, point: &Point) -> Vec<String> {
     let mut row = vec![
         marks.iter().filter(|(is_so, _)| *is_so).map(|(_, mark)| mark).collect(),
         number(point.seconds, "s"),
-        point.half_width_seconds.map(|half| number(half, "s")).unwrap_or_default(),
+        interval(point),
         format!("{cost:.4}"),
     ];
     if advice.thriftiest.is_some() {

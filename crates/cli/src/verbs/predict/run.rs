@@ -3,14 +3,13 @@
 use std::time::Instant;
 
 use intarsia_predict::configuration::Configuration;
-use intarsia_predict::model::{Mishaps, Prediction, predict};
-use intarsia_predict::search::replicate;
-use intarsia_predict::search::{Summary, summarise};
+use intarsia_predict::model::{Mishaps, Prediction};
+use intarsia_predict::search::{Repeated, Repetition, Summary, repeat};
 use serde_json::json;
 
 use super::inputs::{self, Inputs};
 use crate::cli::Predict;
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Exit, Outcome};
 use crate::output;
 use crate::verbs::given::refused;
 use crate::verbs::simulate::table::number;
@@ -19,14 +18,13 @@ pub(super) fn run(arguments: &Predict) -> Outcome<Exit> {
     let inputs = inputs::read(&arguments.inputs)?;
     let configuration = configuration(&inputs.configuration, arguments);
     let started = Instant::now();
-    let runs = replicate(arguments.runs.into(), inputs.threads, |run| {
-        predict(&inputs.workload, &inputs.profile, &configuration, arguments.inputs.seed + run)
-    });
-    let runs: Vec<Prediction> = runs.into_iter().collect::<Result<_, _>>().map_err(refused)?;
+    let repetition =
+        Repetition { seed: arguments.inputs.seed, runs: arguments.runs, threads: inputs.threads };
+    let found = repeat(&inputs.workload, &inputs.profile, &configuration, repetition);
+    let found = found.map_err(refused)?;
     let wall_seconds = started.elapsed().as_secs_f64();
-    let Some(first) = runs.first() else { return Err(Failure::general("no run")) };
-    let makespan = summarise(runs.iter().map(|run| run.makespan_seconds));
     if arguments.inputs.json {
+        let makespan = found.makespan_seconds();
         output::json(&json!({
             "kind": "prediction",
             "basis": inputs.basis(),
@@ -34,13 +32,15 @@ pub(super) fn run(arguments: &Predict) -> Outcome<Exit> {
             "seed": arguments.inputs.seed,
             "makespan_seconds": makespan,
             "host_seconds": makespan.mean * f64::from(configuration.hosts),
-            "joules": over_runs(&runs, |run| run.energy.as_ref().map(|energy| energy.joules)),
-            "money": over_runs(&runs, |run| run.money),
-            "first_run": first,
-            "run": { "events": runs.iter().map(|run| run.events).sum::<u64>(), "wall_seconds": wall_seconds },
+            "joules": joules(&found),
+            "money": found.summary(|run| run.money),
+            "uncertainty": found.uncertainty(),
+            "outside": inputs.outside(&configuration),
+            "first_run": found.first,
+            "run": { "events": found.events(), "wall_seconds": wall_seconds },
         }))?;
     } else {
-        output::data(&text(&inputs, &configuration, &runs, makespan, wall_seconds))?;
+        output::data(&text(&inputs, &configuration, &found, wall_seconds))?;
     }
     Ok(Exit::Ok)
 }
@@ -65,81 +65,90 @@ fn configuration(given: &Configuration, arguments: &Predict) -> Configuration {
 fn text(
     inputs: &Inputs,
     configuration: &Configuration,
-    runs: &[Prediction],
-    makespan: Summary,
+    found: &Repeated,
     wall_seconds: f64,
 ) -> String {
-    let Some(first) = runs.first() else { return String::new() };
-    let interval = makespan.half_width.map_or_else(String::new, |half_width| {
-        format!(
-            " ± {} over {}",
-            number(half_width, "s"),
-            output::count(makespan.runs as usize, "run")
-        )
-    });
-    let hours = makespan.mean * f64::from(configuration.hosts) / 3600.0;
+    let (first, makespan) = (&found.first, found.makespan_seconds());
+    let hours = f64::from(configuration.hosts) / 3600.0;
     format!(
         "{}{configuration}\n\n\
-         makespan  {}{interval}\ncost      {hours:.4} host hours{}\n{}\n\
+         makespan  {}{}\n{}\
+         cost      {:.4} host hours{}\n{}\n\
          Stages (metadata, read, compute and write are sums over their tasks)\n{}\n\
          Of {} that tasks read and write, {:.0} % stay on their host, {} of these in its memory; {} cross links\n\n\
          Busy      busiest  mean\n{}\n\
          Simulated: {} events in {wall_seconds:.3} s\n",
         inputs.basis_text(),
         number(makespan.mean, "s"),
-        money(inputs, runs),
-        further(runs),
+        interval(makespan, "s"),
+        covered(inputs, configuration, found),
+        makespan.mean * hours,
+        money(inputs, found),
+        further(found),
         output::columns(&stages(first)),
         number(as_float(inputs.workload.moved_bytes()), "B"),
         first.bytes.local_share() * 100.0,
         number(as_float(first.bytes.from_memory), "B"),
         number(as_float(first.bytes.on_links), "B"),
         output::columns(&usage(first)),
-        first.events,
+        found.events(),
     )
 }
 
-/// The mean over all runs of what is known of each.
-fn over_runs(runs: &[Prediction], of: impl Fn(&Prediction) -> Option<f64>) -> Option<Summary> {
-    let values: Option<Vec<f64>> = runs.iter().map(of).collect();
-    values.map(|values| summarise(values.into_iter()))
-}
-
-fn money(inputs: &Inputs, runs: &[Prediction]) -> String {
-    let paid = over_runs(runs, |run| run.money).zip(inputs.profile.prices.as_ref());
-    paid.map_or_else(String::new, |(paid, prices)| {
-        format!(", {:.4} {}{}", paid.mean, prices.currency, plus_minus(paid, ""))
+/// Where a run lies, if anything is known of that.
+fn interval(summary: Summary, unit: &str) -> String {
+    summary.interval.map_or_else(String::new, |interval| {
+        let (low, high) = (number(interval.low, unit), number(interval.high, unit));
+        format!(" (90 % of runs: {low} to {high})")
     })
 }
 
-fn plus_minus(summary: Summary, unit: &str) -> String {
-    let half = summary.half_width;
-    half.map_or_else(String::new, |half| format!(" ± {}", number(half, unit)))
+/// What intervals cover, what nobody knows, and in what the answer lies beyond all that was measured.
+fn covered(inputs: &Inputs, configuration: &Configuration, found: &Repeated) -> String {
+    let uncertainty = found.uncertainty();
+    let mut lines = uncertainty.lines();
+    if uncertainty.compared_runs > 0 {
+        let outside = inputs.outside(configuration);
+        lines.extend(
+            outside.into_iter().map(|what| format!("outside of what was measured: {what}")),
+        );
+    }
+    lines.into_iter().map(|line| format!("          {line}\n")).collect()
+}
+
+fn joules(found: &Repeated) -> Option<Summary> {
+    found.summary(|run| run.energy.as_ref().map(|energy| energy.joules))
+}
+
+fn money(inputs: &Inputs, found: &Repeated) -> String {
+    let paid = found.summary(|run| run.money).zip(inputs.profile.prices.as_ref());
+    paid.map_or_else(String::new, |(paid, prices)| {
+        format!(", {:.4} {}{}", paid.mean, prices.currency, interval(paid, ""))
+    })
 }
 
 /// Energy, and what went wrong, if that is known.
-fn further(runs: &[Prediction]) -> String {
+fn further(found: &Repeated) -> String {
     let mut text = String::new();
-    let energy = over_runs(runs, |run| run.energy.as_ref().map(|energy| energy.joules));
-    if let (Some(joules), Some(Some(first))) = (energy, runs.first().map(|run| &run.energy)) {
+    if let (Some(joules), Some(first)) = (joules(found), &found.first.energy) {
         let by = first.by_state;
         let part =
             |joules: f64| format!("{:.0} %", joules / first.joules.max(f64::MIN_POSITIVE) * 100.0);
         text.push_str(&format!(
             "energy    {}{}: idle {}, computing {}, storage {}, network {}\n",
             number(joules.mean, "J"),
-            plus_minus(joules, "J"),
+            interval(joules, "J"),
             part(by.idle),
             part(by.compute),
             part(by.storage),
             part(by.network)
         ));
     }
+    let runs = || found.runs().filter_map(|run| run.mishaps.as_ref());
     let of = |count: fn(&Mishaps) -> u64| {
-        let counts = runs.iter().filter_map(|run| run.mishaps.as_ref()).map(count);
-        as_float(counts.sum()) / as_float(runs.len() as u64)
+        as_float(runs().map(count).sum()) / as_float(found.runs().count() as u64)
     };
-    if runs.iter().any(|run| run.mishaps.is_some()) {
+    if runs().next().is_some() {
         text.push_str(&format!(
             "mishaps   {:.2} hosts fail, {:.2} runs of tasks are lost with them, {:.2} are slow, {:.2} tasks are run twice (mean)\n",
             of(|mishaps| mishaps.host_failures),
