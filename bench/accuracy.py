@@ -3,8 +3,8 @@
 
 A plan is stores on platforms (its cells: system, hosts, rate of links, medium, slots), and cases (a pattern of tasks, its size,
 where files are laid). In each cell the store is seeded by `intarsia seed`; then cases run: chains for what a task takes beside its operations,
-training cases for the width of intervals, scored ones. No case has more than one of these roles, and what is scored is
-never used to seed or to calibrate. Every measurement is a line in the file of --out, so a plan goes on where it was interrupted; with
+training cases, which the error of the model in the intervals of `intarsia predict` comes from, scored ones. No case has more than one of these
+roles, and what is scored is never used to seed or to calibrate. Every measurement is a line in the file of --out, so a plan goes on where it was interrupted; with
 --seconds a piece of it is measured. Predictions are made from that file alone, and need no quiet machine.
 
 example:
@@ -33,8 +33,6 @@ import simgrid_model
 
 #: Of chains that give what a task takes beside its operations, for each host and slot.
 CHAIN_MB = 1
-#: Profiles, as rounds of the seed have them, that an interval is at least as wide as; there are many rows.
-VARIANTS = 12
 ROLES = ("seed", "record", "engine", "overhead", "training", "scored")
 
 
@@ -166,7 +164,6 @@ def main():
         labs.end_on_signals()
         measure(plan, arguments)
         return
-    predicted.VARIANTS = VARIANTS
     if arguments.simgrid and (why := simgrid_model.problem()):
         parser.error(why)
     simgrid = simgrid_model.SimGrid() if arguments.simgrid else None

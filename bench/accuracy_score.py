@@ -28,21 +28,24 @@ def rows(plan, found, arguments, simgrid, home):
     seeded = {cell: Cell(cell, lines, arguments, home, found) for cell, lines in by_cell.items()}
     seeded = {cell: one for cell, one in seeded.items() if one.is_whole()}
     with ThreadPoolExecutor(1 if simgrid else 2) as pool:
-        point = lambda job: job[0].error(described[job[1]], job[2])  # noqa: E731 - it has no name of its own
+        point = lambda job: job[0].foretold(described[job[1]])  # noqa: E731 - it has no name of its own
         jobs = [(cell, case, runs) for cell in seeded.values() for case, runs in cell.runs("training").items()]
-        errors = {}
-        for (cell, case, _), logs in zip(jobs, pool.map(point, jobs)):
-            errors.setdefault(cell.key[0], {})[cell.key, case] = logs
-        factors = {system: predicted.factor_of(of_cases) for system, of_cases in errors.items()}
-        for system, of_cases in errors.items():
-            ratios = sorted(math.exp(statistics.mean(one)) for one in of_cases.values())
-            print(f"{system}: {len(ratios)} training cases, measured / predicted {ratios[0]:.2f} to {ratios[-1]:.2f}, "
-                  f"median {statistics.median(ratios):.2f}; interval: times or by {factors[system]:.2f}")
+        # Of each system what was predicted and what runs took, by cell, case and run.
+        pairs = {}
+        for (cell, case, runs), foretold in zip(jobs, pool.map(point, jobs)):
+            of_system = pairs.setdefault(cell.key[0], {})
+            of_system |= {(cell.key, case, number): (foretold, took) for number, took in enumerate(runs)}
+        for system, runs in pairs.items():
+            ratios = sorted(took / foretold for foretold, took in runs.values())
+            print(f"{system}: {len(ratios)} runs of training cases, measured / predicted {ratios[0]:.2f} to {ratios[-1]:.2f}, "
+                  f"median {statistics.median(ratios):.2f}; intervals are those of intarsia predict with these runs")
+        for cell in seeded.values():
+            cell.profile = predicted.held_against(cell.profile, pairs.get(cell.key[0], {}))
         if "faster" in plan:
             for cell in seeded.values():
                 cell.profile = accuracy_cells.hastened(cell.profile, plan)
         jobs = [(cell, case, runs) for cell in seeded.values() for case, runs in cell.runs(arguments.role).items()]
-        told = lambda job: job[0].row(described[job[1]], job[2], factors[job[0].key[0]], simgrid)  # noqa: E731
+        told = lambda job: job[0].row(described[job[1]], job[2], simgrid)  # noqa: E731
         return list(pool.map(told, jobs))
 
 
@@ -95,7 +98,7 @@ class Cell:
         if "--scheduler" in made.layout.flags:
             given = given[: given.index("--scheduler")]
         flags = (*given, *made.layout.flags)
-        runs = accuracy_cells.ANYWHERE_RUNS if "workqueue" in flags else 3
+        runs = accuracy_cells.ANYWHERE_RUNS if "workqueue" in flags else None
         return types.SimpleNamespace(program=self.system.program, predicting=flags, mounts=self.mounts, runs=runs)
 
     def simgrid_layout(self, made):
@@ -103,16 +106,15 @@ class Cell:
         own = {"local": "local", "spread": "spread 1", "central": "central"}[self.profile.get("placement", "local")]
         return made.layout.simgrid if made.layout.flags else own
 
-    def error(self, case, runs):
-        """Logarithms of measured / predicted."""
-        foretold = self.seconds(self.made(case), self.overheads)
-        return [math.log(seconds / foretold) for seconds in runs]
+    def foretold(self, case):
+        """Seconds that are predicted for a case."""
+        return self.seconds(self.made(case), self.overheads)
 
-    def row(self, case, runs, factor, simgrid):
+    def row(self, case, runs, simgrid):
         made = self.made(case)
         work = made.workload(self.overheads)
         with tempfile.TemporaryDirectory(dir=self.home) as apart:
-            interval = predicted.predicted(self.laid(made), Path(apart), self.profile_of(made), work, factor)
+            interval = predicted.predicted(self.laid(made), Path(apart), self.profile_of(made), work)
             row = {**self.cell, **{key: case[key] for key in ("pattern", "layout", "name")}, "measured": runs, "predicted": interval}
             row["size"] = case["name"].rsplit("-", 2)[1]
             if isinstance(made, accuracy_workflows.Instance):

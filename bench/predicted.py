@@ -3,9 +3,10 @@
 with --lab, on stores over the hosts of a lab.
 
 Each system is seeded by `intarsia seed`. Training cases of bench/predicted.toml, none of which is scored, give what a task takes
-beside its operations, and how far runs are from predictions: the 90 % interval is a prediction interval of Student's t over the
-logarithms of measured / predicted of the training cases, and at least as wide as what the rounds of the seed give. Then the
-scored cases are predicted and run, in turn. Names that runs made stay until a system has ended: ext4 passes over inodes that
+beside its operations, and how far runs are from predictions: the profile keeps them as `intarsia refine` keeps runs, without
+correcting anything by them. What is scored is the 90 % interval that `intarsia predict` gives with that profile. (Files of --out
+without `intervals` are older: there the benchmark made intervals of its own, from training cases, and at least as wide as the
+rounds of the seed.) Then the scored cases are predicted and run, in turn. Names that runs made stay until a system has ended: ext4 passes over inodes that
 were removed in the last minutes when it makes new ones.
 
 example:
@@ -17,7 +18,6 @@ example:
 import json
 import math
 import os
-import random
 import shutil
 import statistics
 import subprocess
@@ -31,11 +31,13 @@ import labs
 import peers
 import predicted_cases
 import simgrid_model
-from scipy import stats
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "python/src"))
+from intarsia.refine.profile import refined  # noqa: E402 - it is not installed where this runs
+
 SPLIT = Path(__file__).with_suffix(".toml")
-VARIANTS, COVERED = 40, 0.9
+COVERED = 0.9
 QUICK = ("pipeline-small", "reduce-small")
 #: Files of a run that make its names stay until all runs have ended.
 MANY = 100
@@ -135,45 +137,40 @@ def seeded(system, seconds, slots, more):
     return json.loads(called(system.program, *words))
 
 
-def variants(profile):
-    """The profile as each of some rounds would have it, drawn by chance from a fixed seed."""
-    numbers = profile["measured"]["numbers"]
-    rounds = len(next(iter(numbers.values()))["by_round"])
-    draw = random.Random(1)
-    for _ in range(VARIANTS):
-        made = json.loads(json.dumps(profile))
-        number = draw.randrange(rounds)
-        for one in numbers.values():
-            for place in one["places"]:
-                put(made, place.split("."), one["by_round"][number])
-        yield made
+def held_against(profile, runs):
+    """The profile with runs of training cases that were held against it, none of which corrects it.
+
+    `runs` are seconds that were predicted and that a run took, by what names the run.
+    """
+    compared = [
+        {
+            **{"id": str(name), "ended_at": "", "host": "", "hosts": 1, "tasks": 1, "moved_bytes": 0, "placement": ""},
+            "profile": {"name": profile["name"], "factors": {}},
+            "comparison": {"makespan": {"predicted_s": foretold_s, "actual_s": took_s}, "work": {}},
+        }
+        for name, (foretold_s, took_s) in runs.items()
+    ]
+    return refined(profile, compared)[0] if compared else profile
 
 
-def put(within, path, value):
-    """Set what stands at a path, if something does."""
-    *path, last = path
-    for word in path:
-        if isinstance(within, dict) and word not in within:
-            return
-        within = within[int(word) if word.isdecimal() else word]
-    if last in within:
-        within[last] = round(value) if isinstance(within[last], int) else value
+def asked(system, home, profile, work, runs=None):
+    """The makespan that is predicted for a workload: its mean over so many runs, and its interval."""
+    runs = runs or getattr(system, "runs", None)
+    (home / "w.json").write_text(json.dumps(work))
+    (home / "p.json").write_text(json.dumps(profile))
+    words = ["predict", home / "w.json", "--profile", home / "p.json", "--json", *system.predicting]
+    return json.loads(called(system.program, *words, *(("--runs", runs) if runs else ())))["makespan_seconds"]
 
 
 def makespan_s(system, home, profile, work, runs=None):
     """Seconds that are predicted for a workload."""
-    runs = runs or getattr(system, "runs", 3)
-    (home / "w.json").write_text(json.dumps(work))
-    (home / "p.json").write_text(json.dumps(profile))
-    words = ["predict", home / "w.json", "--profile", home / "p.json", "--runs", runs, "--json", *system.predicting]
-    return json.loads(called(system.program, *words))["makespan_seconds"]["mean"]
+    return asked(system, home, profile, work, runs)["mean"]
 
 
-def predicted(system, home, profile, work, factor):
-    """Seconds that are predicted, and the interval: `factor` up and down, or what rounds of the seed give if that is wider."""
-    point, *others = (makespan_s(system, home, made, work) for made in (profile, *variants(profile)))
-    spread = statistics.quantiles(others, n=20)
-    return point, min(spread[0], point / factor), max(spread[-1], point * factor)
+def predicted(system, home, profile, work):
+    """Seconds that are predicted, and both ends of the interval that goes with them."""
+    makespan = asked(system, home, profile, work)
+    return makespan["mean"], makespan["interval"]["low"], makespan["interval"]["high"]
 
 
 class Patterns:
@@ -253,28 +250,14 @@ def overheads_of(system, crew, profile, seed, slots, home, with_engine):
     return found
 
 
-def calibrated(system, crew, profile, overheads, training, runs, home):
-    """By what factor runs may differ from predictions, from cases that are not scored; and their measured / predicted.
-
-    A 90 % prediction interval of Student's t: cases differ from the model, and runs of a case from each other.
-    """
-    errors = {}
+def trained(system, crew, profile, overheads, training, runs, home):
+    """What was predicted and what runs took of cases that are not scored, by case and run."""
+    pairs = {}
     for case in training:
         made = Patterns(case)
         foretold = makespan_s(system, home, profile, made.workload(overheads))
-        errors[case["name"]] = [math.log(made.run(system, crew, f"t{number}") / foretold) for number in range(runs)]
-    return factor_of(errors), {name: [math.exp(error) for error in one] for name, one in errors.items()}
-
-
-def factor_of(errors):
-    """By what factor a run may differ from its prediction, from the logarithms of measured / predicted of runs by case."""
-    means = [statistics.mean(one) for one in errors.values()]
-    several = [statistics.variance(one) for one in errors.values() if len(one) > 1]
-    within = statistics.mean(several) if several else 0.0
-    # About no error, not about the mean of these: what cases have in common is not taken out of the prediction.
-    between = statistics.mean(mean**2 for mean in means)
-    reach = stats.t.ppf((1 + COVERED) / 2, len(means)) * math.sqrt(between + within)
-    return math.exp(reach)
+        pairs |= {(case["name"], number): (foretold, made.run(system, crew, f"t{number}")) for number in range(runs)}
+    return pairs
 
 
 def replayed(home, number, training):
@@ -305,13 +288,15 @@ def score(arguments, cases, split):
                 profile = seeded(system, seed["seconds"], arguments.slots, ["--as-loaded"] * arguments.as_loaded)
                 with_engine = any(isinstance(one, Instance) for one in cases.values())
                 overheads = overheads_of(system, crew, profile, seed, arguments.slots, apart, with_engine)
-                factor, training = calibrated(
-                    system, crew, profile, overheads, arguments.training, seed["training_runs"], apart
-                )
+                training = trained(system, crew, profile, overheads, arguments.training, seed["training_runs"], apart)
+                profile = held_against(profile, training)
                 seeds[name] = {"rounds": profile["measured"]["rounds"], "not_precise": profile["measured"]["not_precise"]}
-                seeds[name] |= {"overheads_s": overheads, "factor": factor, "training": training, "profile": profile}
+                seeds[name] |= {"overheads_s": overheads, "profile": profile, "intervals": "intarsia predict"}
+                seeds[name]["training"] = {}
+                for (case, _), (foretold, took) in training.items():
+                    seeds[name]["training"].setdefault(case, []).append(took / foretold)
                 for case, made in cases.items():
-                    foretold = predicted(system, apart, profile, made.workload(overheads), factor)
+                    foretold = predicted(system, apart, profile, made.workload(overheads))
                     rows[name, case] = {"predicted": foretold, "measured": []}
                     if arguments.simgrid:
                         rows[name, case] |= beside(arguments.simgrid, system, apart, profile, made.workload(overheads))
@@ -347,7 +332,7 @@ def show(arguments, rows, loads, seeds):
         start = ", ".join(f"{what} {seconds * 1000:.1f} ms" for what, seconds in told["overheads_s"].items() if seconds)
         print(f"{name}: {told['rounds']} rounds of seeding, {len(told['not_precise'])} times not within 5 %; beside a task's operations: {start}")
         ratios = ", ".join(f"{case} {statistics.median(one):.2f}" for case, one in told["training"].items())
-        print(f"  measured / predicted in training: {ratios}; interval: times or by {told['factor']:.2f}")
+        print(f"  measured / predicted in training: {ratios}; intervals are those of intarsia predict")
     print(f"\n{'system':10} {'case':15} {'predicted':>10} {'90 %':>17} {'measured':>10} {'min - max':>17} {'error':>7}  within")
     errors, inside, total = [], 0, 0
     for (name, case), row in rows.items():
