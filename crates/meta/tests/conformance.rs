@@ -68,6 +68,29 @@ fn get(engine: &dyn MetaEngine, key: &[u8]) -> Option<Vec<u8>> {
 }
 
 #[test]
+fn commits_that_are_taken_back_leave_nothing() {
+    let engine = MemoryEngine::default();
+    let records = |engine: &MemoryEngine| engine.scan(P, b"C", None, 100).unwrap();
+    let add = |key: &[u8], delta| Mutation::Add { key: b(key), delta };
+    apply(&engine, vec![put(b"Ca", b"1"), put(b"Cb", b"2")]);
+    let (before, memory) = (records(&engine), engine.stats().memory_bytes);
+    let undos = [
+        vec![put(b"Ca", b"other"), Mutation::Delete(b(b"Cb")), put(b"Cc", b"new")],
+        vec![Mutation::Delete(b(b"Ca")), put(b"Ca", b"again"), add(b"Cd", 5)],
+        vec![add(b"Cd", 1), put(b"Cb", b"")],
+    ]
+    .map(|mutations| engine.commit_with_undo(P, &[], mutations).unwrap())
+    .map(|(outcome, undo)| {
+        assert_eq!(outcome, CommitOutcome::Applied);
+        undo
+    });
+    assert_ne!(records(&engine), before);
+    engine.take_back(P, || undos.into()).unwrap();
+    assert_eq!(records(&engine), before);
+    assert_eq!(engine.stats().memory_bytes, memory);
+}
+
+#[test]
 fn a_value_is_there_until_it_is_replaced_or_deleted() {
     each(|engine| {
         for key in TABLES {

@@ -1,4 +1,6 @@
 //! An engine that forgets everything when it is dropped: ordered maps, one lock a partition.
+//!
+//! It can take commits back, for simulations of servers that lose what their replicas do not have yet.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -31,6 +33,18 @@ struct Counters {
     syncs: AtomicU64,
 }
 
+/// What takes a commit back: the keys that it changed, with what they had before.
+#[derive(Debug, Default)]
+pub struct Undo(Changes);
+
+impl Undo {
+    /// Whether the commit changed a key of which `is` holds.
+    #[must_use]
+    pub fn changes(&self, is: impl Fn(&[u8]) -> bool) -> bool {
+        self.0.iter().any(|(key, _)| is(key))
+    }
+}
+
 impl Default for MemoryEngine {
     fn default() -> Self {
         Self::new(1)
@@ -51,19 +65,59 @@ impl MemoryEngine {
             .ok_or_else(|| no_partition(partition, self.partitions()))
     }
 
-    fn apply(&self, table: &mut Table, changes: Changes) {
+    /// As [`MetaEngine::commit`], and what takes it back.
+    ///
+    /// # Errors
+    /// As [`MetaEngine::commit`].
+    pub fn commit_with_undo(
+        &self,
+        partition: PartitionId,
+        conditions: &[Condition],
+        mutations: Vec<Mutation>,
+    ) -> Result<(CommitOutcome, Undo)> {
+        let mut table = self.table(partition)?.write();
+        if let Some(index) = conditions.iter().position(|c| !holds(&table, c)) {
+            self.counters.conflicts.fetch_add(1, Relaxed);
+            return Ok((CommitOutcome::Conflict { index }, Undo::default()));
+        }
+        let changes = resolve(mutations, |key| Ok(table.get(key).cloned()))?;
+        let undo = self.apply(&mut table, changes);
+        self.counters.commits.fetch_add(1, Relaxed);
+        Ok((CommitOutcome::Applied, undo))
+    }
+
+    /// Takes back the last commits of a partition, given in their order. Nobody commits there while `last` says which.
+    ///
+    /// # Errors
+    /// There is no such partition.
+    pub fn take_back(
+        &self,
+        partition: PartitionId,
+        last: impl FnOnce() -> Vec<Undo>,
+    ) -> Result<()> {
+        let mut table = self.table(partition)?.write();
+        for Undo(before) in last().into_iter().rev() {
+            self.apply(&mut table, before.into_iter().rev().collect());
+        }
+        Ok(())
+    }
+
+    fn apply(&self, table: &mut Table, changes: Changes) -> Undo {
         let (mut gained, mut lost) = (0, 0);
+        let mut before = Changes::with_capacity(changes.len());
         for (key, value) in changes {
             let key_len = key.len();
             let (new, old) = match value {
-                Some(value) => (record_bytes(key_len, &value), table.insert(key, value)),
+                Some(value) => (record_bytes(key_len, &value), table.insert(key.clone(), value)),
                 None => (0, table.remove(&key)),
             };
             gained += new;
-            lost += old.map_or(0, |old| record_bytes(key_len, &old));
+            lost += old.as_ref().map_or(0, |old| record_bytes(key_len, old));
+            before.push((key, old));
         }
         self.counters.memory_bytes.fetch_add(gained, Relaxed);
         self.counters.memory_bytes.fetch_sub(lost, Relaxed);
+        Undo(before)
     }
 }
 
@@ -141,15 +195,7 @@ impl MetaEngine for MemoryEngine {
         conditions: &[Condition],
         mutations: Vec<Mutation>,
     ) -> Result<CommitOutcome> {
-        let mut table = self.table(partition)?.write();
-        if let Some(index) = conditions.iter().position(|c| !holds(&table, c)) {
-            self.counters.conflicts.fetch_add(1, Relaxed);
-            return Ok(CommitOutcome::Conflict { index });
-        }
-        let changes = resolve(mutations, |key| Ok(table.get(key).cloned()))?;
-        self.apply(&mut table, changes);
-        self.counters.commits.fetch_add(1, Relaxed);
-        Ok(CommitOutcome::Applied)
+        self.commit_with_undo(partition, conditions, mutations).map(|(outcome, _)| outcome)
     }
 
     fn sync(&self) -> Result<()> {

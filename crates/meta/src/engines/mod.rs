@@ -5,7 +5,7 @@ mod memory;
 mod redis;
 
 pub use embedded::{EmbeddedEngine, EmbeddedOptions};
-pub use memory::MemoryEngine;
+pub use memory::{MemoryEngine, Undo};
 pub use redis::{RedisEngine, RedisOptions, RedisTls};
 
 use intarsia_types::{Error, PartitionId, Result};

@@ -91,8 +91,11 @@ impl Namespace {
         let Place { partition, transaction } = place;
         match Pending::decode(record)? {
             Pending::Committed { participants } => {
-                self.complete(transaction, partition, &participants)?;
-                sweep.done.completed += 1;
+                let intent = Intent { transaction, coordinator: partition };
+                if self.fate(intent)? == Some(Fate::Committed) {
+                    self.complete(transaction, partition, &participants)?;
+                    sweep.done.completed += 1;
+                }
             }
             Pending::Aborted => {
                 if let Some(first) = sweep.first_seen(place, sweep.marks_older_than) {

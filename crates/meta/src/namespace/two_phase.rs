@@ -175,7 +175,11 @@ impl Namespace {
                 None => self.engine.get(partition, &id)?,
                 known => known,
             };
-            let Some(record) = record else { return Ok(Some(())) };
+            let Some(record) = record else {
+                // The decision may go next.
+                let is_done = self.stays(partition, Condition::Absent(id.clone()))?;
+                return Ok(is_done.then_some(()));
+            };
             let Pending::Prepared(prepared) = Pending::decode(&record)? else {
                 return Ok(Some(()));
             };
@@ -273,17 +277,30 @@ impl Namespace {
         Ok(())
     }
 
-    /// What was decided, if something was.
+    /// What was decided for good, if something was.
     pub(super) fn fate(&self, intent: Intent) -> Result<Option<Fate>> {
-        let id = keys::transaction(intent.transaction);
-        let Some(record) = self.engine.get(intent.coordinator, &id)? else { return Ok(None) };
-        match Pending::decode(&record)? {
-            Pending::Committed { .. } => Ok(Some(Fate::Committed)),
-            Pending::Aborted => Ok(Some(Fate::Aborted)),
-            Pending::Prepared(_) => {
-                Err(Error::Engine(format!("{intent:?} names a participant as its coordinator")))
-            }
-        }
+        let Intent { transaction, coordinator } = intent;
+        let id = keys::transaction(transaction);
+        self.retry(|| {
+            let Some(record) = self.engine.get(coordinator, &id)? else { return Ok(Some(None)) };
+            let fate = match Pending::decode(&record)? {
+                Pending::Committed { .. } => Fate::Committed,
+                Pending::Aborted => Fate::Aborted,
+                Pending::Prepared(_) => {
+                    let what = format!("{intent:?} names a participant as its coordinator");
+                    return Err(Error::Engine(what));
+                }
+            };
+            let stays = self.stays(coordinator, Condition::Equals(id.clone(), record))?;
+            Ok(stays.then_some(Some(fate)))
+        })
+    }
+
+    /// Whether a condition holds that still will when another server takes over. A server shows a change before its replicas
+    /// have it; a commit it answers once they do, with all before it.
+    fn stays(&self, partition: PartitionId, condition: Condition) -> Result<bool> {
+        let outcome = self.engine.commit(partition, self.next_op(), &[condition], Vec::new())?;
+        Ok(outcome == CommitOutcome::Applied)
     }
 
     /// Sees to it that a transaction is decided: it is aborted unless it was committed before.

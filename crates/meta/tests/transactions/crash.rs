@@ -8,7 +8,7 @@ use intarsia_meta::engines::MemoryEngine;
 use intarsia_meta::{MetaEngine, Namespace, RenameMode};
 
 use crate::common::at;
-use crate::faults::{Fault, Faulty};
+use crate::faults::{Fault, Faulty, Primaries};
 use crate::world::{Name, Op, View, World, assert_sound, copy, node, replace, traces};
 
 const X: Name = ("a", "x");
@@ -167,6 +167,35 @@ impl Case {
         assert_eq!(self.world.outline(&ns), self.world.outline(&there), "{context}");
     }
 
+    /// The node dies after each of its commits. Another one sees that commit, and then it is lost with its server.
+    fn survive_lost_commits(&self) {
+        let Outcomes { before, after } = self.outcomes();
+        let use_it = |ns: &Namespace| drop(self.world.view(ns));
+        let sweep = |ns: &Namespace| drop(ns.recover_transactions(Duration::ZERO));
+        for n in 1.. {
+            let mut is_past_the_end = true;
+            for look in [&use_it as &dyn Fn(&Namespace), &sweep] {
+                let engine = self.world.fork();
+                let primaries = Primaries::new(Arc::clone(&engine));
+                let seen_by = |engine: &Arc<Primaries>| Arc::clone(engine) as Arc<dyn MetaEngine>;
+                let faulty = Faulty::new(seen_by(&primaries), Fault::DiesAfter(n));
+                let first = tidy(Arc::clone(&faulty) as Arc<dyn MetaEngine>);
+                let _ = self.world.run(&first, &self.op, at(9));
+                first.remove_remains();
+                is_past_the_end &= !faulty.was_met();
+                primaries.bury();
+                look(&node(seen_by(&primaries)));
+                primaries.fail_over();
+                let context = format!("{:?}: commit {n} is lost", self.op);
+                let seen = self.seen_in_all_ways(&engine, &after, &context);
+                assert!(seen == before || seen == after, "{context}: {seen:#?}");
+            }
+            if is_past_the_end {
+                break;
+            }
+        }
+    }
+
     /// The first node dies at each step, the second dies at each step of putting that right.
     fn survive_two_deaths(&self) {
         let Outcomes { before, after } = self.outcomes();
@@ -209,6 +238,7 @@ fn everywhere(roles: usize, case: impl Fn(&[u16], u16) -> Case + Sync) {
             scope.spawn(move || {
                 for (placement, shift) in some.iter().flat_map(|p| [(p, 0), (p, 1)]) {
                     case(placement, shift).survive_everything();
+                    case(placement, shift).survive_lost_commits();
                 }
             });
         }

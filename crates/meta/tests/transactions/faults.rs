@@ -1,8 +1,9 @@
-//! An engine that fails one node at a chosen commit.
+//! An engine that fails one node at a chosen commit, and one that loses what its replicas do not have.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
 
+use intarsia_meta::engines::{MemoryEngine, Undo};
 use intarsia_meta::{
     CommitOutcome, Condition, EngineStats, Key, MetaEngine, Mutation, OpId, Value,
 };
@@ -106,6 +107,90 @@ impl MetaEngine for Faulty {
 
     fn sync(&self) -> Result<()> {
         self.check()
+    }
+
+    fn stats(&self) -> EngineStats {
+        self.engine.stats()
+    }
+}
+
+/// Servers whose replicas have all that was answered, but not the last commit of a node that died before it was.
+pub(crate) struct Primaries {
+    engine: Arc<MemoryEngine>,
+    doubtful: Mutex<Option<(PartitionId, Undo)>>,
+    /// The node that dies is still at work.
+    is_first: AtomicBool,
+}
+
+impl Primaries {
+    pub(crate) fn new(engine: Arc<MemoryEngine>) -> Arc<Self> {
+        Arc::new(Self { engine, doubtful: Mutex::default(), is_first: AtomicBool::new(true) })
+    }
+
+    /// The first node is dead.
+    pub(crate) fn bury(&self) {
+        self.is_first.store(false, SeqCst);
+    }
+
+    /// The replicas take over; whether they lack something.
+    pub(crate) fn fail_over(&self) -> bool {
+        let Some((partition, undo)) = self.doubtful.lock().unwrap().take() else { return false };
+        self.engine.take_back(partition, || vec![undo]).unwrap();
+        true
+    }
+}
+
+impl MetaEngine for Primaries {
+    fn partitions(&self) -> u16 {
+        self.engine.partitions()
+    }
+
+    fn get(&self, partition: PartitionId, key: &[u8]) -> Result<Option<Value>> {
+        self.engine.get(partition, key)
+    }
+
+    fn get_follow(
+        &self,
+        partition: PartitionId,
+        key: &[u8],
+        follow: fn(&[u8]) -> Option<Key>,
+    ) -> Result<Option<(Value, Option<Value>)>> {
+        self.engine.get_follow(partition, key, follow)
+    }
+
+    fn scan(
+        &self,
+        partition: PartitionId,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<(Key, Value)>> {
+        self.engine.scan(partition, prefix, after, limit)
+    }
+
+    /// Who is answered knows that the replicas have all that was committed there before.
+    fn commit(
+        &self,
+        partition: PartitionId,
+        _: OpId,
+        conditions: &[Condition],
+        mutations: Vec<Mutation>,
+    ) -> Result<CommitOutcome> {
+        let (outcome, undo) = self.engine.commit_with_undo(partition, conditions, mutations)?;
+        let mut doubtful = self.doubtful.lock().unwrap();
+        if outcome == CommitOutcome::Applied {
+            if self.is_first.load(SeqCst) {
+                *doubtful = Some((partition, undo));
+            } else {
+                doubtful.take_if(|(at, _)| *at == partition);
+            }
+        }
+        drop(doubtful);
+        Ok(outcome)
+    }
+
+    fn sync(&self) -> Result<()> {
+        Ok(())
     }
 
     fn stats(&self) -> EngineStats {
