@@ -29,9 +29,9 @@ test-kernel: .venv/.setup-test build ## Test a store on Debian's kernel 6.1 in Q
 	$(ENV) cargo build --release --locked -p intarsia-bench-floor -p intarsia-bench-smallfiles
 	$(PYTHON) tests/kernel/run.py
 
-sim: .venv/.setup-test ## Run whole clusters in one process under faults, each from a seed (SEEDS=1000), or one again (SEED=17)
+sim: .venv/.setup-test ## Run whole clusters in one process under faults, each from a seed (SEEDS=1000), or one again (SEED=17), or the least of it that fails (SEED=17 SHRINK=1)
 	$(ENV) cargo build --locked --workspace --profile sim --bin sim
-	target/sim/sim $(if $(SEED),--seed $(SEED) --trace,--seeds $(or $(SEEDS),100) --from $(or $(FROM),1))
+	target/sim/sim $(if $(SEED),--seed $(SEED) $(if $(SHRINK),--shrink,--trace),--seeds $(or $(SEEDS),100) --from $(or $(FROM),1))
 
 sim-remedies: .venv/.setup-test ## Take remedies back one at a time, and look whether the simulated cluster finds the fault (SEEDS=100, ONLY=name)
 	$(ENV) scripts/sim_remedies.py --seeds $(or $(SEEDS),100) $(if $(ONLY),--only $(ONLY))

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use intarsia_history::client::{self, Plan, Workload};
@@ -13,10 +14,13 @@ use intarsia_types::{Error, HintKey};
 use parking_lot::Mutex;
 
 use crate::client::Program;
+use crate::drawing::Draws;
 use crate::faults::Pace;
 use crate::host::{Care, Deployment, Host, Life};
+use crate::operator::Operator;
 use crate::others::Shift;
-use crate::{last_readers, operator, writers};
+use crate::parts::Only;
+use crate::{account, last_readers, writers};
 
 /// Directories that clients work in.
 const DIRECTORIES: u16 = 3;
@@ -47,6 +51,10 @@ pub(crate) struct Cluster {
     pub(crate) hosts: Vec<Arc<Host>>,
     pub(crate) deployment: Arc<Deployment>,
     load: Load,
+    /// Programs that work; others end as soon as they are started.
+    kept: Only<String>,
+    /// Clients so far, those that are left out among them.
+    numbers: AtomicU16,
     clients: Mutex<Vec<Client>>,
     /// Programs of which nothing is recorded.
     helpers: Mutex<Vec<Helper>>,
@@ -87,6 +95,7 @@ impl Cluster {
         simulation: &Simulation,
         deployment: Deployment,
         load: Load,
+        kept: Only<String>,
     ) -> Result<Arc<Self>, String> {
         let deployment = Arc::new(deployment);
         let hosts: Vec<_> =
@@ -98,6 +107,8 @@ impl Cluster {
             hosts,
             deployment,
             load,
+            kept,
+            numbers: AtomicU16::new(0),
             clients: Mutex::default(),
             helpers: Mutex::default(),
         });
@@ -140,32 +151,51 @@ impl Cluster {
         let Some(life) = host.life() else { return Ok(()) };
         let (end, pause_ms) = (self.load.end, self.load.pace.writer_pause_ms());
         let may_cut = self.deployment.care != Care::Safe;
-        let work = move |program: &Program| writers::write_until(program, end, pause_ms, may_cut);
-        self.start_helper(&life, "writer", work)?;
+        let draws = |name| Draws::of(self.load.seed, name, life.group.id() as u64);
+        let writer = writers::Writer { draws: draws("writer"), may_cut };
+        let work = move |program: &Program| writer.write_until(program, end, pause_ms);
+        self.start_helper(&life, host, "writer", work)?;
         if self.deployment.is_operated {
-            let hosts: Vec<_> = self.hosts.iter().map(|host| host.name.clone()).collect();
-            let work = move |program: &Program| operator::operate_until(program, &hosts, end);
-            self.start_helper(&life, "operator", work)?;
+            let hosts = self.hosts.iter().map(|host| host.name.clone()).collect();
+            let operator = Operator { draws: draws("operator"), hosts };
+            let work = move |program: &Program| operator.operate_until(program, end);
+            self.start_helper(&life, host, "operator", work)?;
         }
         self.start_others(&life, host)?;
         for _ in 0..self.load.clients_per_host {
-            let mut clients = self.clients.lock();
-            let number = u16::try_from(clients.len()).unwrap_or(u16::MAX);
+            let number = self.numbers.fetch_add(1, Ordering::Relaxed);
             if number >= CLIENTS_MAX || Instant::now() >= self.load.end {
                 return Ok(());
             }
-            let (load, record) = (self.load, Sink::default());
-            let program = Program::among(&life.programs, Arc::clone(&life.node), load.begun);
-            let (sink, place) = (Box::new(record.clone()), u16::from(host.number()));
-            let work = move || {
-                let recorder = Recorder::into(sink, number, load.seed, Some(place))?;
-                client::run_on(&program, &plan(load, number), recorder)
-            };
-            let thread = life.group.spawn(&format!("client-{number}"), work);
-            let thread = thread.map_err(|e| format!("starting a client: {e}"))?;
-            clients.push(Client { group: life.group.id(), thread, record });
+            self.start_client(&life, host, number)?;
         }
         Ok(())
+    }
+
+    fn start_client(&self, life: &Life, host: &Host, number: u16) -> Result<(), String> {
+        let (load, record) = (self.load, Sink::default());
+        let program = Program::among(&life.programs, Arc::clone(&life.node), load.begun);
+        let (sink, place) = (Box::new(record.clone()), u16::from(host.number()));
+        let is_kept = self.is_kept("clients", host);
+        let work = move || {
+            let recorder = Recorder::into(sink, number, load.seed, Some(place))?;
+            let plan = plan(load, number, is_kept);
+            client::run_on(&program, &plan, recorder)
+        };
+        let thread = life.group.spawn(&format!("client-{number}"), work);
+        let thread = thread.map_err(|e| format!("starting a client: {e}"))?;
+        self.clients.lock().push(Client { group: life.group.id(), thread, record });
+        Ok(())
+    }
+
+    /// Whether programs of this name work on a host, of which note is taken.
+    fn is_kept(&self, name: &str, host: &Host) -> bool {
+        let part = format!("{name}@{}", host.name);
+        let is_kept = self.kept.keeps(&part);
+        if is_kept {
+            account::note_program(part);
+        }
+        is_kept
     }
 
     fn start_others(&self, life: &Life, host: &Host) -> Result<(), String> {
@@ -175,7 +205,7 @@ impl Cluster {
             let others = Arc::clone(&self.deployment.others);
             let of = (format!("{}-{number}", host.name), number as u64);
             let work = move |program: &Program| others.work(kind, program, of, shift);
-            self.start_helper(life, kind.name(), work)?;
+            self.start_helper(life, host, kind.name(), work)?;
         }
         Ok(())
     }
@@ -184,11 +214,18 @@ impl Cluster {
     fn start_helper(
         &self,
         life: &Life,
+        host: &Host,
         name: &'static str,
         work: impl FnOnce(&Program) + Send + 'static,
     ) -> Result<(), String> {
         let program = Program::among(&life.programs, Arc::clone(&life.node), self.load.begun);
-        let thread = life.group.spawn(name, move || work(&program));
+        let work = self.is_kept(name, host).then_some(work);
+        let begin = move || {
+            if let Some(work) = work {
+                work(&program);
+            }
+        };
+        let thread = life.group.spawn(name, begin);
         let thread = thread.map_err(|e| format!("starting a {name}: {e}"))?;
         self.helpers.lock().push(Helper { group: life.group.id(), name, thread });
         Ok(())
@@ -241,9 +278,9 @@ impl Cluster {
     }
 
     /// Two different hosts.
-    pub(crate) fn two(&self, simulation: &Simulation) -> (Arc<Host>, Arc<Host>) {
+    pub(crate) fn two(&self, draws: &mut Draws) -> (Arc<Host>, Arc<Host>) {
         let count = self.hosts.len();
-        let draw = |bound: usize| usize::try_from(simulation.below(bound as u64)).unwrap_or(0);
+        let mut draw = |bound: usize| usize::try_from(draws.below(bound as u64)).unwrap_or(0);
         let one = draw(count);
         let other = (one + 1 + draw(count - 1)) % count;
         (Arc::clone(&self.hosts[one]), Arc::clone(&self.hosts[other]))
@@ -310,14 +347,14 @@ impl Cluster {
     }
 }
 
-fn plan(load: Load, client: u16) -> Plan {
+fn plan(load: Load, client: u16, is_kept: bool) -> Plan {
     Plan {
         root: std::path::PathBuf::new(),
         client,
         clients: CLIENTS_MAX,
         seed: load.seed,
         workload: load.workload,
-        operations: OPERATIONS_MAX,
+        operations: if is_kept { OPERATIONS_MAX } else { 0 },
         time: load.end.saturating_duration_since(Instant::now()),
         pause: load.pause,
         directories: DIRECTORIES,

@@ -1,16 +1,17 @@
 //! What breaks, when, and for how long.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use intarsia_sync::{Instant, Simulation, thread};
+use intarsia_sync::{Instant, thread};
 use intarsia_transport::Link;
 
-use crate::cluster::Cluster;
+use crate::account::{self, Broken};
+use crate::cluster::{Cluster, Load};
 use crate::disks::Sickness;
-use crate::drawing::pick;
-use crate::host::{Care, Deployment};
+use crate::drawing::Draws;
+use crate::host::{Care, Deployment, Host};
+use crate::parts::Only;
 
 /// Kinds of faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -127,9 +128,10 @@ impl Pace {
     }
 
     /// How long a fault lasts.
-    fn duration(self, simulation: &Simulation) -> Duration {
-        let millis = |from: u64, to: u64| Duration::from_millis(from + simulation.below(to - from));
-        match (self, simulation.below(3)) {
+    fn duration(self, draws: &mut Draws) -> Duration {
+        let kind = draws.below(3);
+        let mut millis = |from: u64, to: u64| Duration::from_millis(from + draws.below(to - from));
+        match (self, kind) {
             (_, 0) => millis(5, 300),
             (Self::Stormy, 1) => millis(5, 60),
             (Self::Stormy, _) => millis(300, 1500),
@@ -145,66 +147,97 @@ pub(crate) fn makes_slow(name: &str) -> bool {
     [Fault::SlowLink, Fault::Freeze].iter().any(|fault| fault.name() == name)
 }
 
-/// How many faults of each kind there were.
-pub(crate) type Count = BTreeMap<&'static str, u64>;
-
-/// Breaks things until `end`. A fault ends before the next one begins, or soon after.
+/// Breaks things until the load ends. A fault ends before the next one begins, or soon after.
 pub(crate) fn break_until(
-    end: Instant,
-    pace: Pace,
-    simulation: &Simulation,
+    load: Load,
+    kept: &Only<u64>,
     cluster: &Arc<Cluster>,
-) -> Result<Count, String> {
+) -> Result<(), String> {
     // What two hosts have may go with two hosts at once.
-    let is_doubled = cluster.deployment.care == Care::Usual && simulation.below(3) == 0;
+    let is_doubled =
+        cluster.deployment.care == Care::Usual && Draws::of(load.seed, "faults", 0).is_one_in(3);
     if !is_doubled {
-        return break_one_by_one(end, pace, simulation, cluster);
+        return break_one_by_one(load, kept, cluster, (1..).step_by(1));
     }
-    let (also, of) = (simulation.clone(), Arc::clone(cluster));
-    let other = thread::spawn(move || break_one_by_one(end, pace, &also, &of));
-    let mut count = break_one_by_one(end, pace, simulation, cluster)?;
-    let others = other.join().map_err(|_| "what breaks things panicked")??;
-    others.into_iter().for_each(|(name, n)| *count.entry(name).or_default() += n);
-    Ok(count)
+    let (also, of) = (kept.clone(), Arc::clone(cluster));
+    let other = thread::spawn(move || break_one_by_one(load, &also, &of, (2..).step_by(2)));
+    let one = break_one_by_one(load, kept, cluster, (1..).step_by(2));
+    other.join().map_err(|_| "what breaks things panicked")?.and(one)
+}
+
+/// A fault as it is drawn, which follows from its number, whatever else there is.
+struct Drawn {
+    number: u64,
+    fault: Fault,
+    is_heavy: bool,
+    /// Before it begins.
+    pause: Duration,
+    duration: Duration,
+    /// For the rest of what is to be known of it.
+    draws: Draws,
+}
+
+impl Drawn {
+    fn of(number: u64, load: &Load, care: Care) -> Self {
+        let mut draws = Draws::of(load.seed, "fault", number);
+        let pause = Duration::from_millis(50 + draws.below(load.pace.pause_ms()));
+        let heavy = care.may_take();
+        let is_heavy = !heavy.is_empty() && draws.is_one_in(3);
+        let fault = draws.pick(if is_heavy { heavy } else { &ALL }).unwrap_or(Fault::CutBoth);
+        let duration = load.pace.duration(&mut draws);
+        Self { number, fault, is_heavy, pause, duration, draws }
+    }
+
+    /// Breaks it, and takes note of that.
+    fn happen(mut self, load: &Load, cluster: &Arc<Cluster>) -> Result<(), String> {
+        let hosts = cluster.two(&mut self.draws);
+        let broken = Broken {
+            kind: self.fault.name().to_owned(),
+            at_s: load.begun.elapsed().as_secs_f64(),
+            for_s: self.duration.as_secs_f64(),
+            host: hosts.0.name.0.clone(),
+            other: hosts.1.name.0.clone(),
+        };
+        tracing::info!(number = self.number, "something breaks: {broken}");
+        account::note_broken(self.number, broken);
+        apply(self.fault, self.duration, &mut self.draws, &hosts, cluster)
+    }
 }
 
 fn break_one_by_one(
-    end: Instant,
-    pace: Pace,
-    simulation: &Simulation,
+    load: Load,
+    kept: &Only<u64>,
     cluster: &Arc<Cluster>,
-) -> Result<Count, String> {
-    let mut count = Count::new();
-    loop {
-        thread::sleep(Duration::from_millis(50 + simulation.below(pace.pause_ms())));
-        if Instant::now() >= end {
-            return Ok(count);
+    numbers: impl Iterator<Item = u64>,
+) -> Result<(), String> {
+    let care = cluster.deployment.care;
+    for number in numbers {
+        let drawn = Drawn::of(number, &load, care);
+        thread::sleep(drawn.pause);
+        if Instant::now() >= load.end {
+            break;
         }
-        let care = cluster.deployment.care;
-        let heavy = care.may_take();
-        let is_heavy = !heavy.is_empty() && simulation.below(3) == 0;
-        let drawn = if is_heavy { pick(heavy) } else { pick(&ALL) };
-        let is_meant = |_: &Fault| !is_heavy || care == Care::Frail || has_all_copies(cluster);
-        let Some(fault) = drawn.filter(is_meant) else { continue };
-        *count.entry(fault.name()).or_default() += 1;
-        let duration = pace.duration(simulation);
-        apply(fault, duration, simulation, cluster)?;
+        if !kept.keeps(&number) {
+            thread::sleep(drawn.duration);
+        } else if !drawn.is_heavy || care == Care::Frail || has_all_copies(cluster) {
+            drawn.happen(&load, cluster)?;
+        }
     }
+    Ok(())
 }
 
 fn apply(
     fault: Fault,
     duration: Duration,
-    simulation: &Simulation,
+    draws: &mut Draws,
+    (one, other): &(Arc<Host>, Arc<Host>),
     cluster: &Arc<Cluster>,
 ) -> Result<(), String> {
-    let (one, other) = cluster.two(simulation);
     let network = &cluster.deployment.network;
     let (from, to) = (&one.name, &other.name);
-    tracing::info!(fault = fault.name(), ?duration, host = %from, other = %to, "something breaks");
     match fault {
         Fault::CutBoth | Fault::CutOneWay | Fault::SlowLink => {
-            let slow = Duration::from_millis(200 + simulation.below(1500));
+            let slow = Duration::from_millis(200 + draws.below(1500));
             let link = match fault {
                 Fault::SlowLink => Link { is_cut: false, min_delay: slow / 2, max_delay: slow },
                 _ => Link { is_cut: true, ..Link::default() },
@@ -217,14 +250,14 @@ fn apply(
             network.mend();
         }
         Fault::Disconnect => {
-            for _ in 0..=simulation.below(6) {
+            for _ in 0..=draws.below(6) {
                 network.disconnect(from, to);
-                thread::sleep(Duration::from_millis(1 + simulation.below(400)));
+                thread::sleep(Duration::from_millis(1 + draws.below(400)));
             }
         }
         Fault::AnswerLost => {
             let metadata = &cluster.deployment.metadata;
-            metadata.lose_answer(from, simulation.below(12), duration);
+            metadata.lose_answer(from, draws.below(12), duration);
             thread::sleep(duration);
         }
         Fault::Restart => {
@@ -233,24 +266,24 @@ fn apply(
             if one.take_down(deadline).map_err(|e| format!("taking {from} down: {e}"))? {
                 tracing::info!(host = %from, "it is down");
                 thread::sleep(duration);
-                cluster.start(&one)?;
+                cluster.start(one)?;
             }
         }
         Fault::Kill => {
             let Some(_taken) = one.take() else { return Ok(()) };
             one.kill().map_err(|e| format!("killing {from}: {e}"))?;
             thread::sleep(duration);
-            cluster.start(&one)?;
+            cluster.start(one)?;
         }
         Fault::Freeze => {
             one.freeze(duration.min(Duration::from_secs(12)));
             thread::sleep(duration);
         }
         Fault::FailOver => {
-            let partition = simulation.below(u64::from(cluster.deployment.metadata.partitions()));
+            let partition = draws.below(u64::from(cluster.deployment.metadata.partitions()));
             let partition = u16::try_from(partition).unwrap_or(0);
             cluster.deployment.metadata.fail_over(partition, duration);
-            if simulation.below(2) == 0 {
+            if draws.is_one_in(2) {
                 thread::sleep(duration);
             }
         }
@@ -269,21 +302,20 @@ fn apply(
         Fault::PowerLoss => {
             one.lose_power().map_err(|e| format!("the power of {from}: {e}"))?;
             thread::sleep(duration);
-            cluster.start(&one)?;
+            cluster.start(one)?;
         }
         Fault::DiskLoss => {
             let died = |e| format!("{from} dies: {e}");
             one.kill().map_err(died)?;
-            if simulation.below(2) == 0 {
+            if draws.below(2) == 0 {
                 // They fail when it has just come back.
-                cluster.start(&one)?;
-                thread::sleep(Duration::from_millis(1 + simulation.below(3000)));
+                cluster.start(one)?;
+                thread::sleep(Duration::from_millis(1 + draws.below(3000)));
                 one.kill().map_err(died)?;
             }
-            one.lose_disks(simulation.below(2) == 0)
-                .map_err(|e| format!("disks of {from}: {e}"))?;
+            one.lose_disks(draws.below(2) == 0).map_err(|e| format!("disks of {from}: {e}"))?;
             thread::sleep(duration);
-            cluster.start(&one)?;
+            cluster.start(one)?;
         }
     }
     Ok(())

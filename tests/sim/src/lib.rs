@@ -5,14 +5,17 @@
 //! makes down to the files of their tiers; simulated are the clock, the order of threads, the network and the servers of
 //! metadata. There is no kernel: nothing is cached by one, and nothing is passed through.
 
+pub mod account;
 mod calls;
 mod client;
 mod cluster;
+pub mod ddmin;
 mod disks;
 mod drawing;
 mod faults;
 mod findings;
 mod host;
+pub mod kind;
 mod last_readers;
 mod look;
 mod metadata;
@@ -20,6 +23,7 @@ mod numbers;
 mod open_file;
 mod operator;
 mod others;
+pub mod parts;
 mod programs;
 mod promises;
 mod questions;

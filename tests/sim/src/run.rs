@@ -14,12 +14,14 @@ use intarsia_transport::{DeploymentKey, Link, Network};
 use intarsia_types::ByteCount;
 use serde::{Deserialize, Serialize};
 
+use crate::account::{self, Account};
 use crate::cluster::{self, Cluster, Load};
 use crate::disks::Disks;
 use crate::faults::{self, Pace};
 use crate::host::{Care, Deployment};
 use crate::metadata::Metadata;
 use crate::others::Others;
+use crate::parts::Parts;
 use crate::uses::Uses;
 use crate::{look, rest, sameness, writers};
 
@@ -39,8 +41,10 @@ pub struct Choices {
     pub seed: u64,
     /// For how long clients work, in simulated seconds.
     pub seconds: u64,
-    /// Whether anything breaks.
-    pub has_faults: bool,
+    /// What is not left out of what the seed says.
+    pub parts: Parts,
+    /// A kind of fault that counts as a violation: for tests of what is done about violations.
+    pub must_not_break: Option<String>,
     /// Told when the simulation cannot go on.
     pub on_failure: fn(&Failure),
     /// Where the records of the clients go, if they are to be kept.
@@ -68,8 +72,27 @@ pub struct Report {
     pub slowest_ms: u64,
     /// How many faults of each kind.
     pub faults: BTreeMap<String, u64>,
+    /// What it was made of.
+    pub account: Account,
     /// What must not be.
     pub violations: Vec<String>,
+}
+
+impl Report {
+    /// Of a run that does not come to its end.
+    #[must_use]
+    pub fn unfinished(seed: u64, why: String) -> Self {
+        let mut report = Self { seed, violations: vec![why], ..Self::default() };
+        report.take_account();
+        report
+    }
+
+    fn take_account(&mut self) {
+        self.account = account::so_far();
+        for broken in self.account.broken.values() {
+            *self.faults.entry(broken.kind.clone()).or_default() += 1;
+        }
+    }
 }
 
 /// Runs a cluster below `home`, an empty directory.
@@ -107,6 +130,11 @@ fn judged(choices: &Choices, home: &Path, key: DeploymentKey, simulation: &Simul
     let mut report = Report { seed: choices.seed, hosts, ..Report::default() };
     if let Err(violation) = worked(choices, home, key, simulation, &mut report) {
         report.violations.push(violation);
+    }
+    if let Some(kind) =
+        choices.must_not_break.as_ref().filter(|kind| report.faults.contains_key(*kind))
+    {
+        report.violations.push(format!("{kind} was not to break"));
     }
     report
 }
@@ -170,11 +198,11 @@ fn worked(
         begun,
         end: begun + Duration::from_secs(choices.seconds),
     };
-    let cluster = Cluster::start_all(report.hosts, home, simulation, deployment, load)?;
-    if choices.has_faults {
-        let count = faults::break_until(load.end, load.pace, simulation, &cluster)?;
-        report.faults = count.into_iter().map(|(name, n)| (name.to_owned(), n)).collect();
-    }
+    let Parts { faults, programs } = choices.parts.clone();
+    let cluster = Cluster::start_all(report.hosts, home, simulation, deployment, load, programs)?;
+    let broken = faults::break_until(load, &faults, &cluster);
+    report.take_account();
+    broken?;
     network.mend();
     metadata.mend();
     disks.mend();
@@ -191,7 +219,7 @@ fn worked(
     if let Some(directory) = &choices.records {
         cluster.keep_records(directory).map_err(|e| format!("{}: {e}", directory.display()))?;
     }
-    judge_history(&cluster, choices.has_faults, report)?;
+    judge_history(&cluster, report)?;
     left?;
     written?;
     let_go?;
@@ -203,7 +231,8 @@ fn worked(
     Ok(())
 }
 
-fn judge_history(cluster: &Cluster, has_faults: bool, report: &mut Report) -> Result<(), String> {
+fn judge_history(cluster: &Cluster, report: &mut Report) -> Result<(), String> {
+    let has_faults = !report.faults.is_empty();
     let was_slow = report.faults.keys().any(|fault| faults::makes_slow(fault));
     let rules = Rules {
         limit_ms: match (has_faults, was_slow) {

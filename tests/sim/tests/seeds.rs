@@ -11,7 +11,7 @@ fn sim(arguments: &[&str]) -> Output {
 #[test]
 fn nothing_fails_where_nothing_breaks() {
     for seed in ["1", "2", "3"] {
-        let output = sim(&["--seed", seed, "--seconds", "5", "--no-faults"]);
+        let output = sim(&["--seed", seed, "--seconds", "5", "--faults", "none"]);
         let text = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "seed {seed}: {text}");
         let report = String::from_utf8(output.stdout).unwrap();
