@@ -107,7 +107,7 @@ def test_the_page_is_served_until_it_is_closed_and_names_are_no_html(tmp_path: P
     page = LivePage("0")
     try:
         assert b"has not begun" in fetched(page.url)
-        page.update(in_the_middle(tmp_path))
+        page.show(picture_of(in_the_middle(tmp_path)))
         text = fetched(page.url).decode()
         assert "words &amp; &lt;sums&gt;" in text
         assert "make-&lt;2&gt;" in text

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from functools import cache, partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
@@ -13,21 +12,17 @@ from typing import Any
 import jinja2
 
 from intarsia.run.events import ClusterError
-from intarsia.run.moment import Moment, picture_of
 from intarsia.units import bytes_text
 
-# How often what the page shows is made anew.
-_EVERY_S = 0.5
 _HERE = "127.0.0.1"
 
 
 class LivePage:
-    """Serves the page as long as it is open; `update` and `close` are of one thread."""
+    """Serves the page as long as it is open; `show` and `close` are of one thread."""
 
     def __init__(self, address: str) -> None:
         """Listen at `address`, `[HOST:]PORT`; 0 is any free port. Raises ClusterError."""
         host, _, port = address.rpartition(":")
-        self._shown_s = 0.0
         self._picture: dict[str, Any] = {}
         handler = partial(_Handler, self)
         try:
@@ -51,12 +46,9 @@ class LivePage:
         """What is shown now; nothing before the first update."""
         return self._picture
 
-    def update(self, moment: Moment) -> None:
-        """Show a moment, if the last one was some time ago."""
-        if time.monotonic() - self._shown_s >= _EVERY_S:
-            # The threads of the server see the old picture or the new, and change neither.
-            self._picture = picture_of(moment)
-            self._shown_s = time.monotonic()
+    def show(self, picture: dict[str, Any]) -> None:
+        """Show another picture, which nobody changes any more: threads of the server read it."""
+        self._picture = picture
 
     def close(self) -> None:
         """Serve no more."""

@@ -1,4 +1,4 @@
-"""A run as it is at a moment: what a live page shows, as plain values."""
+"""A run as it is at a moment: what a terminal and a page show, as plain values."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class View(Protocol):
 
 
 def picture_of(moment: Moment) -> dict[str, Any]:
-    """Return what a page shows; bytes and seconds, as the names say."""
+    """Return what is shown of a run; bytes and seconds, as the names say."""
     progression, history = moment.progression, moment.history
     return {
         "workflow": moment.graph.name,

@@ -238,7 +238,6 @@ class _Session:
         self._graph, self._is_replay = read_workflow(
             choices.workflow, choices.replay, self._directory, self._run_dir
         )
-        self._view.expect(self._graph.name, len(self._graph.tasks))
 
     def run(self) -> int:
         """Run it, with what is asked for around it; returns the exit code."""

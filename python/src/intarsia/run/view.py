@@ -1,21 +1,24 @@
-"""What a person sees of a run: a bar with counts on a terminal, lines elsewhere, and a page."""
+"""What a person sees of a run: a picture on a terminal, lines elsewhere, and a page."""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bar
 
-from intarsia.run.moment import Moment
-from intarsia.run.progression import State
+from intarsia.run.drawing import Drawing
+from intarsia.run.moment import Moment, picture_of
+from intarsia.run.screen import Screen
 from intarsia.tables import print_table
 
 if TYPE_CHECKING:
     from intarsia.run.live import LivePage
+
+# How often what is shown is made anew.
+_EVERY_S = 0.5
 
 
 class Terminal:
@@ -24,46 +27,30 @@ class Terminal:
     def __init__(self, *, quiet: bool = False) -> None:
         self._console = Console(stderr=True, quiet=quiet, highlight=False)
         self._warns = Console(stderr=True, highlight=False) if quiet else self._console
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[counts]}"),
-        )
-        self._bar = Bar(*columns, console=self._console, transient=True)
+        draws = sys.stderr.isatty() and self._console.is_interactive and not quiet
+        self._drawing = Drawing(self._console) if draws else None
         self._page: LivePage | None = None
-        self._draws = sys.stderr.isatty() and not quiet
-        self._task = self._bar.add_task("", total=None, counts="")
-
-    def expect(self, title: str, tasks: int) -> None:
-        """Say what is run, before the first update."""
-        self._bar.update(self._task, description=title, total=tasks)
+        self._shown_s = -_EVERY_S
 
     def say(self, text: str) -> None:
         """Print one line, unless all is to be quiet."""
-        self._console.print(text, soft_wrap=True, markup=False)
+        self._print(self._console, text)
 
     def warn(self, text: str) -> None:
         """Print one line of a failure."""
-        self._warns.print(text, soft_wrap=True, markup=False)
+        self._print(self._warns, text)
 
     def update(self, moment: Moment) -> None:
-        """Show how far the run is."""
-        if self._page is not None:
-            self._page.update(moment)
-        if not self._draws:
+        """Show how far the run is, if it was last shown some time ago."""
+        now_s = time.monotonic()
+        if (self._page is None and self._drawing is None) or now_s - self._shown_s < _EVERY_S:
             return
-        if not self._bar.live.is_started:
-            self._bar.start()
-        progression, history = moment.progression, moment.history
-        counts = [f"{len(moment.sent)} running", f"{progression.count(State.READY)} ready"]
-        counts += [f"{len(history.failed)} failed"] if history.failed else []
-        if history.input_bytes:
-            counts.append(f"{100 * history.local_bytes / history.input_bytes:.0f} % local")
-        self._bar.update(
-            self._task, completed=progression.count(State.DONE), counts=", ".join(counts)
-        )
+        self._shown_s = now_s
+        picture = picture_of(moment)
+        if self._page is not None:
+            self._page.show(picture)
+        if self._drawing is not None:
+            self._drawing.draw(Screen(picture))
 
     def serve(self, address: str) -> None:
         """Show the run on a page too, until it ends; raises ClusterError."""
@@ -73,13 +60,19 @@ class Terminal:
         self.say(f"live page: {self._page.url}")
 
     def close(self) -> None:
-        """Take the bar off the screen, and the page away."""
+        """Take the picture off the screen, and the page away."""
         if self._page is not None:
             self._page.close()
             self._page = None
-        if self._bar.live.is_started:
-            self._bar.stop()
+        if self._drawing is not None:
+            self._drawing.erase()
 
     def table(self, title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         """Print a table on standard output."""
         print_table(title, heads, rows)
+
+    def _print(self, console: Console, text: str) -> None:
+        if self._drawing is None:
+            console.print(text, soft_wrap=True, markup=False)
+        else:
+            self._drawing.print(text)
