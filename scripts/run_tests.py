@@ -53,6 +53,7 @@ OVER_HOSTS = (
     "nextflow_faults",
     "run_hosts",
     "run_faults",
+    "run_slurm",
     "oracle_lab",
     "advice_hosts",
 )

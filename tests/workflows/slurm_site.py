@@ -12,15 +12,29 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from conftest import require
-from lab_hosts import ROOT, Hosts
+from lab_hosts import ROOT
 
 NODES = ("n1", "n2", "n3", "n4")
 LIMIT_S = 90.0
 # Of the nodes in a lab, where all of them are free.
 _CONTROLLER_PORT, _NODE_PORT = 6817, 6818
 _CONFIGURATION = ROOT / "tests/slurm.conf"
+# Jobs share a node that has several processors, whether this machine has so many or not.
+_SHARED = """SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+SlurmdParameters=config_overrides
+NodeName=DEFAULT RealMemory=4000
+"""
+
+
+class Nodes(Protocol):
+    """Where the nodes are: hosts of a lab, with or without a store."""
+
+    def words(self, host: str, *words: str) -> list[str]:
+        """Return the words of a command that runs another on a host."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +42,7 @@ class Slurm:
     """Commands that speak to it."""
 
     directory: Path
-    hosts: Hosts | None = None
+    hosts: Nodes | None = None
 
     def words(self, node: str, *words: str) -> list[str]:
         """Return the words that run a command where a node is."""
@@ -72,16 +86,17 @@ class Slurm:
 
 
 @contextmanager
-def slurm_site(directory: Path, hosts: Hosts | None = None) -> Iterator[Slurm]:
+def slurm_site(directory: Path, hosts: Nodes | None = None, *, cpus: int = 1) -> Iterator[Slurm]:
     """Keep a Slurm up meanwhile, or skip the test where there can be none.
 
-    With hosts each node is one of them, and its jobs have the store at `hosts.mount`.
+    With hosts each node is one of them, and its jobs see what commands see there. So many jobs
+    share a node as it has `cpus`.
     """
     for program in ("slurmctld", "slurmd", "sbatch", "setpriv"):
         path = f"{os.environ.get('PATH', '')}:/usr/sbin"
         require(shutil.which(program, path=path) is not None, f"{program} is missing (slurm-wlm)")
     require(os.geteuid() == 0, "root is needed to run a server of jobs")
-    file = _configure(directory, hosts)
+    file = _configure(directory, hosts, cpus)
     slurm = Slurm(directory, hosts)
     daemons: list[subprocess.Popen[bytes]] = []
     try:
@@ -113,7 +128,7 @@ def _end_jobs(slurm: Slurm) -> None:
             slurm.cancel(job)
 
 
-def _configure(directory: Path, hosts: Hosts | None) -> Path:
+def _configure(directory: Path, hosts: Nodes | None, cpus: int) -> Path:
     host, network = socket.gethostname(), "10.77.0"
     controller, port = f"{network}.1", _CONTROLLER_PORT
     if hosts is None:
@@ -123,12 +138,13 @@ def _configure(directory: Path, hosts: Hosts | None) -> Path:
     text = _CONFIGURATION.read_text().format(
         host=host, address=controller, port=port, directory=directory
     )
+    text += _SHARED if cpus > 1 else ""
     for number, node in enumerate(NODES, 1):
         (directory / f"spool-{node}").mkdir()
         port = _free_port() if hosts is None else _NODE_PORT
         text += f"NodeName={node} NodeHostname={host} NodeAddr={network}.{number} Port={port} "
         # What `--prefer` goes by.
-        text += f"CPUs=1 Feature={node}\n"
+        text += f"CPUs={cpus} Feature={node}\n"
     file = directory / "slurm.conf"
     file.write_text(text)
     return file

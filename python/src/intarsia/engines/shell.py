@@ -11,7 +11,8 @@ _SSH_OPTIONS = "-tt -o BatchMode=yes -o ServerAliveInterval=10"
 #: How a host is reached by `ssh`.
 SSH = f"ssh {_SSH_OPTIONS} {{host}}"
 
-_SRUN = "srun --overlap --nodes=1 --ntasks=1 --nodelist={host} sh -c"
+# One task, which has all processors of the job on its node.
+_SRUN = "srun --overlap --nodes=1 --ntasks=1 --cpu-bind=none --nodelist={host} sh -c"
 
 
 def shell_of(environment: Mapping[str, str]) -> str:

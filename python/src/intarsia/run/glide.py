@@ -21,7 +21,7 @@ from typing import Any
 from intarsia.locate import host_of
 from intarsia.store import StoreError, find_binary
 
-_BUSY = 4
+_USAGE, _BUSY = 2, 4
 # Programs of the run may take so long to let go of the mount.
 _BUSY_S = 30.0
 # Names of files that one command is given.
@@ -136,10 +136,21 @@ def _is_up(mount: Path) -> bool:
 
 def _up(glide: Glide) -> dict[str, str]:
     hosts = ["--hosts", ",".join(glide.hosts)] if glide.hosts else []
-    told = _json(["up", str(glide.mount), *hosts, *glide.options])
+    words = ["up", str(glide.mount), *hosts, *glide.options]
+    ended = (_USAGE, "", "")
+    if glide.discards and _is_job():
+        # Nobody but the store is left to delete the data of a job that is cancelled.
+        ended = _run([*words, "--discard", "--json"])
+    if ended[0] == _USAGE:  # the store does not end with a job
+        ended = _run([*words, "--json"])
+    told = _answer(words, *ended)
     if isinstance(told, dict):
         return {}
     return {str(one["host"]): str(one["address"]) for one in told}
+
+
+def _is_job() -> bool:
+    return any(name in os.environ for name in ("SLURM_JOB_ID", "PBS_NODEFILE"))
 
 
 def _down(glide: Glide, *, purges: bool, say: Say, warn: Say) -> None:
@@ -173,7 +184,10 @@ def _reaching(glide: Glide) -> list[str]:
 
 
 def _json(words: Sequence[str]) -> Any:
-    code, out, told = _run([*words, "--json"])
+    return _answer(words, *_run([*words, "--json"]))
+
+
+def _answer(words: Sequence[str], code: int, out: str, told: str) -> Any:
     if code:
         reason = told.strip().removeprefix("error: ")
         raise StoreError(f"`intarsia {' '.join(words[:2])}` ended with {code}: {reason}")
