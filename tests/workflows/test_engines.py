@@ -195,31 +195,37 @@ def test_snakemake_with_a_policy_that_knows_no_data_does_not(hosts: Hosts, job: 
     assert local_tasks(job) < 4
 
 
-#: Tiles without input, of which two and two are read together.
+#: Of four tiles that are made at once each pair is read together.
 PAIRS = """
 rule all:
-    input: "pair-a", "pair-b"
+    input: "pair-{first}", "pair-{second}"
 rule pair:
-    input: "tile-{pair}0", "tile-{pair}1"
-    output: "pair-{pair}"
-    shell: "cat {input} > {output}"
+    input: "tile-{one}", "tile-{other}"
+    output: "pair-{{pair}}"
+    shell: "cat {{input}} > {{output}}"
 rule tile:
-    output: "tile-{tile}"
-    shell: "head -c 2000000 /dev/urandom > {output}"
+    output: "tile-{{tile}}"
+    shell:
+        # None ends before all have begun.
+        "touch began-{{wildcards.tile}}; head -c 2000000 /dev/urandom > {{output}}; "
+        "timeout 60 sh -c 'until [ $(ls began-* | wc -l) = 4 ]; do sleep 0.1; done'"
 """
 
 
-@pytest.mark.parametrize("policy", ["local", "blind"])
+@pytest.mark.parametrize(
+    ("pairs", "one", "other"), [("ab", "{pair}0", "{pair}1"), ("01", "a{pair}", "b{pair}")]
+)
 def test_snakemake_makes_on_one_host_what_is_read_together(
-    policy: str, hosts: Hosts, job: Path, tmp_path: Path
+    pairs: str, one: str, other: str, hosts: Hosts, job: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "Snakefile").write_text(PAIRS)
+    """Both ways to pair them: whoever deals tiles out in turn parts the pairs of one of them."""
+    text = PAIRS.format(first=pairs[0], second=pairs[1], one=one, other=other)
+    (tmp_path / "Snakefile").write_text(text)
     options = ["--snakefile", str(tmp_path / "Snakefile"), "--intarsia-hosts", "n1,n2"]
-    options += ["--intarsia-cores", "2", "--intarsia-policy", policy]
-    run_example(hosts, job, "snakemake", *options)
-    tiles = [[host_of_file(job / f"tile-{pair}{n}") for n in (0, 1)] for pair in "ab"]
-    is_together = all(one == other for one, other in tiles)
-    assert is_together == (policy == "local"), tiles
+    run_example(hosts, job, "snakemake", *options, "--intarsia-cores", "2")
+    for pair in pairs:
+        tiles = [job / f"tile-{tile.format(pair=pair)}" for tile in (one, other)]
+        assert len({host_of_file(tile) for tile in tiles}) == 1
 
 
 #: A file that many jobs read.

@@ -26,7 +26,14 @@ from conftest import Bench
 from intarsia.locate import host_of
 from runs import ENVIRONMENT, assert_gone, wait_until
 
-CTRL_C, CTRL_Z = b"\x03", b"\x1a"
+CTRL_C, CTRL_Z, ENTER = b"\x03", b"\x1a", b"\n"
+# A shell that has a command which was stopped go on after Enter.
+SHELL = """set -m
+"$@"; code=$?
+while [ $code = 148 ]; do read -rs; fg > /dev/null; code=$?; done
+exit $code
+"""
+STOPPED = '[1]+  Stopped                 "$@"'
 
 
 class RunOnTerminal:
@@ -38,7 +45,8 @@ class RunOnTerminal:
         self.written = b""
         self._stream = pyte.ByteStream(self.screen)
         self._lock = threading.Lock()
-        words = [sys.executable, "-m", "intarsia.run", "w.yaml", "--slots", "4"]
+        run = [sys.executable, "-m", "intarsia.run", "w.yaml", "--slots", "4"]
+        words = ["bash", "-c", SHELL, "sh", *run]
         hidden = {"NO_COLOR", "COLUMNS", "LINES", "FORCE_COLOR"}
         known = {name: value for name, value in ENVIRONMENT.items() if name not in hidden}
         self._terminal, theirs = pty.openpty()
@@ -100,18 +108,26 @@ class RunOnTerminal:
         """Wait for its end; return the lines that are left, which the cursor is below."""
         assert self.process.wait(60) == code, self.lines()
         self._reader.join(60)
-        assert not self.screen.cursor.hidden
-        left = [line for line in self.lines() if line]
-        assert self.lines()[: len(left)] == left
-        assert (self.screen.cursor.x, self.screen.cursor.y) == (0, len(left)), left
-        return left
+        cursor, lines = self.screen.cursor, self.lines()
+        assert not cursor.hidden
+        assert (cursor.x, "".join(lines[cursor.y :])) == (0, ""), lines
+        left = lines[: cursor.y]
+        # The shell's word that it was stopped has an empty line above.
+        assert left.count("") == left.count(STOPPED), lines
+        return [line for line in left if line not in ("", STOPPED)]
+
+    @property
+    def run(self) -> psutil.Process:
+        """The process of the run itself."""
+        return psutil.Process(self.process.pid).children()[0]
 
     def kill(self) -> None:
         if self.process.poll() is None:
-            started = psutil.Process(self.process.pid).children(recursive=True)
-            self.process.kill()
-            assert_gone(started)
-        self.process.wait()
+            run = self.run
+            started = run.children(recursive=True)
+            run.kill()
+            assert_gone([run, *started])
+        self.process.wait(60)
 
     def close(self) -> None:
         self.kill()
@@ -169,13 +185,13 @@ def test_a_terminal_shows_what_runs_and_what_waits_and_is_left_clean(
     goes.wait_until(lambda: goes.shows("letters ", "waits  for"))
     # While it is stopped the terminal is a shell's.
     goes.press(CTRL_Z)
-    wait_until(lambda: psutil.Process(goes.process.pid).status() == psutil.STATUS_STOPPED)
-    wait_until(lambda: not "".join(goes.lines()).strip("^Z"))
-    goes.process.send_signal(signal.SIGCONT)
+    wait_until(lambda: goes.run.status() == psutil.STATUS_STOPPED)
+    goes.wait_until(lambda: [line for line in goes.lines() if line] == [STOPPED])
+    goes.press(ENTER)
     goes.wait_until(lambda: goes.shows("letters ", "waits  for"))
     (tmp_path / "go").touch()
     left = goes.end(0)
-    assert [line.split(";")[0] for line in left if line != "^Z"] == [
+    assert [line.split(";")[0] for line in left] == [
         "letters: 4 tasks: 4 done",
         "read from disks: 10.0 MB, 100 % of them where the task ran, 0.0 MB from other hosts",
     ]
@@ -199,7 +215,7 @@ def test_kill_9_leaves_the_cursor_on_an_empty_line(begun: Callable[..., RunOnTer
     goes = begun()
     goes.wait_until(lambda: goes.shows("letters ", "waits  for"))
     goes.kill()
-    goes.end(-signal.SIGKILL)
+    goes.end(128 + signal.SIGKILL)
 
 
 def test_a_terminal_that_cannot_draw_gets_lines(

@@ -96,6 +96,7 @@ class Drawing:
         self._stops = True
 
     def _stop(self) -> None:
+        # As the terminal meant it: where no shell could have this go on again, nothing happens.
         self._stops = False
         self._end()
-        os.kill(os.getpid(), signal.SIGSTOP)
+        os.kill(os.getpid(), signal.SIGTSTP)
