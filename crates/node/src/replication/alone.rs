@@ -6,7 +6,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use intarsia_meta::{Inode, MemberTier, Namespace, NewInode, Owner, TierRecord, WriteLease};
+use intarsia_meta::{
+    Inode, MemberState, MemberTier, Namespace, NewInode, Owner, TierRecord, WriteLease,
+};
 use intarsia_store::BackingFile;
 use intarsia_sync::Mutex;
 use intarsia_transport::{Buffer, Handler, Reply, Session};
@@ -18,7 +20,7 @@ use super::further::{Further, take_over_copies};
 use super::repair::WriteRights;
 use super::replicate::{Copied, LiveFiles, Publication};
 use super::replicator::{Attempted, Backlog};
-use super::survey::FIRST_SURVEY;
+use super::survey::{FIRST_SURVEY, SURVEY_RETRY};
 use super::{ReplicaParts, Replicas};
 use crate::background::queue::Queue;
 use crate::body::parts::Parts;
@@ -337,6 +339,16 @@ fn a_host_looks_again_once_its_share_of_all_files_is_another() {
     assert!(!is_due());
     let _b = Host::join(&shared, "b");
     assert!(is_due());
+}
+
+#[test]
+fn a_host_that_was_given_up_looks_again_soon() {
+    let a = Host::join(&Shared::new(), "a");
+    let (node, record) = a.namespace.members().unwrap().pop().unwrap();
+    let lost = record.entering(MemberState::Lost, now());
+    assert!(a.namespace.put_member(&node, Some(&record), &lost).unwrap());
+    a.replicas.survey().unwrap();
+    assert!(a.replicas.queue.surveys_within(SURVEY_RETRY));
 }
 
 #[test]

@@ -21,7 +21,7 @@ use crate::space::hints::own_hints;
 /// All files are looked at at least so often.
 const SURVEY_INTERVAL: Duration = Duration::from_secs(600);
 /// After a survey that could not be done, or not be acted upon, it is tried again.
-const SURVEY_RETRY: Duration = Duration::from_secs(5);
+pub(super) const SURVEY_RETRY: Duration = Duration::from_secs(5);
 /// A host that starts looks at its share after so long, when the others have come up too.
 pub(super) const FIRST_SURVEY: Duration = Duration::from_secs(15);
 /// Most files in one message to another host.
@@ -62,9 +62,8 @@ impl Replicas {
     ) -> Result<bool> {
         let begun = Instant::now();
         let alive = cluster.living()?;
-        let Some(rank) = alive.iter().position(|node| *node == self.me) else {
-            return Ok(known.is_empty() && !is_after_crash);
-        };
+        // A host that was given up has no share, and when it is back in a moment nobody sees another set of hosts than before.
+        let Some(rank) = alive.iter().position(|node| *node == self.me) else { return Ok(false) };
         self.queue.note_survey(&alive);
         let mut found = Found::default();
         for (first, ino, size_bytes) in known {
