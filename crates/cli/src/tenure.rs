@@ -198,6 +198,15 @@ pub(crate) fn claim_made(verb: &str, dir: &Path, patience: Duration) -> Outcome<
     Err(gone(dir))
 }
 
+/// Gives up a claim that was waited for. Where a `down --purge` held it before, the file of the claim is all that is in
+/// the directory again: then both go.
+pub(crate) fn leave(claim: Claim, dir: &Path) {
+    if std::fs::read_dir(dir).is_ok_and(|entries| entries.count() == 1) {
+        claim.remove();
+        let _ = std::fs::remove_dir(dir);
+    }
+}
+
 /// Whether a directory was found when it was to be made, and was gone a moment later.
 fn went_while_made(dir: &Path, error: &Error) -> bool {
     let is_there =
@@ -301,6 +310,27 @@ mod tests {
                 other.message
             );
         });
+    }
+
+    #[test]
+    fn who_waited_for_a_purge_leaves_no_directory() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("store");
+        let patience = Duration::from_secs(30);
+        let purge = claim_made(DOWN, &dir, Duration::ZERO).unwrap();
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| claim_if_there(DOWN, &dir, patience).unwrap());
+            // It has the claim as soon as the file is gone, and before the directory is.
+            purge.remove();
+            let claim = waits.join().unwrap().unwrap();
+            assert!(std::fs::remove_dir(&dir).is_err());
+            leave(claim, &dir);
+        });
+        assert!(!dir.exists());
+        let other = claim_made(DOWN, &dir, Duration::ZERO).unwrap();
+        std::fs::write(dir.join("store.json"), "").unwrap();
+        leave(other, &dir);
+        assert!(dir.join(claim::VERB).exists() && dir.join("store.json").exists());
     }
 
     #[test]

@@ -264,7 +264,7 @@ fn end(node: Option<&Process>, settings: &Settings, discard: bool) -> Outcome<Ex
         node.signal(Signal::TERM);
         let _ = node.wait_until_gone(LEAVE);
     }
-    let Ok(Some(_claim)) = tenure::claim_if_there(tenure::DOWN, &settings.dir, CLAIM_PATIENCE)
+    let Ok(Some(claim)) = tenure::claim_if_there(tenure::DOWN, &settings.dir, CLAIM_PATIENCE)
     else {
         return Ok(Exit::Ok);
     };
@@ -279,5 +279,6 @@ fn end(node: Option<&Process>, settings: &Settings, discard: bool) -> Outcome<Ex
         purge::purge(&purge::contents(&settings.dir, &tiers)?)?;
         Registry::of_user()?.forget_gone();
     }
+    tenure::leave(claim, &settings.dir);
     cleared.map(|()| Exit::Ok)
 }
