@@ -35,6 +35,11 @@ exit $code
 """
 STOPPED = '[1]+  Stopped                 "$@"'
 
+RUN = [sys.executable, "-m", "intarsia.run", "w.yaml", "--slots", "4"]
+HIDDEN = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES")
+PLAIN = {name: value for name, value in ENVIRONMENT.items() if name not in HIDDEN}
+PLAIN["TERM"] = "xterm-256color"
+
 
 class RunOnTerminal:
     """A run whose terminal is kept as a person sees it."""
@@ -45,10 +50,7 @@ class RunOnTerminal:
         self.written = b""
         self._stream = pyte.ByteStream(self.screen)
         self._lock = threading.Lock()
-        run = [sys.executable, "-m", "intarsia.run", "w.yaml", "--slots", "4"]
-        words = ["bash", "-c", SHELL, "sh", *run]
-        hidden = {"NO_COLOR", "COLUMNS", "LINES", "FORCE_COLOR"}
-        known = {name: value for name, value in ENVIRONMENT.items() if name not in hidden}
+        words = ["bash", "-c", SHELL, "sh", *RUN]
         self._terminal, theirs = pty.openpty()
         self.resize(90, 24)
         self.process = subprocess.Popen(
@@ -57,7 +59,7 @@ class RunOnTerminal:
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
-            env=known | {"TERM": "xterm-256color"} | environment,
+            env=PLAIN | environment,
             start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
         )
@@ -225,3 +227,24 @@ def test_a_terminal_that_cannot_draw_gets_lines(
     (tmp_path / "go").touch()
     assert goes.end(0)[0].startswith("letters: 4 tasks: 4 done")
     assert b"\x1b" not in goes.written
+
+
+@pytest.mark.usefixtures("begun")
+def test_a_run_goes_on_when_its_terminal_is_gone(work: Path, tmp_path: Path) -> None:
+    # Not its controlling terminal, with which the kernel would end it.
+    terminal, theirs = pty.openpty()
+    goes = subprocess.Popen(
+        RUN, cwd=work, stdin=theirs, stdout=theirs, stderr=theirs, env=PLAIN, start_new_session=True
+    )
+    try:
+        os.close(theirs)
+        written = b""
+        while b"waits" not in written:
+            written += os.read(terminal, 1 << 16)
+        os.close(terminal)
+        (tmp_path / "go").touch()
+        assert goes.wait(60) == 0
+    finally:
+        goes.kill()
+        goes.wait()
+    assert (work / "sum").exists()

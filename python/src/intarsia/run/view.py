@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -22,7 +23,7 @@ _EVERY_S = 0.5
 
 
 class Terminal:
-    """Standard error of a run."""
+    """Standard error of a run, which goes on also when its terminal is gone."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self._console = Console(stderr=True, quiet=quiet, highlight=False)
@@ -50,7 +51,8 @@ class Terminal:
         if self._page is not None:
             self._page.show(picture)
         if self._drawing is not None:
-            self._drawing.draw(Screen(picture))
+            with contextlib.suppress(OSError):
+                self._drawing.draw(Screen(picture))
 
     def serve(self, address: str) -> None:
         """Show the run on a page too, until it ends; raises ClusterError."""
@@ -65,14 +67,16 @@ class Terminal:
             self._page.close()
             self._page = None
         if self._drawing is not None:
-            self._drawing.erase()
+            with contextlib.suppress(OSError):
+                self._drawing.erase()
 
     def table(self, title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         """Print a table on standard output."""
         print_table(title, heads, rows)
 
     def _print(self, console: Console, text: str) -> None:
-        if self._drawing is None:
-            console.print(text, soft_wrap=True, markup=False)
-        else:
-            self._drawing.print(text)
+        with contextlib.suppress(OSError):
+            if self._drawing is None:
+                console.print(text, soft_wrap=True, markup=False)
+            else:
+                self._drawing.print(text)
