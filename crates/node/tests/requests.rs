@@ -235,7 +235,9 @@ fn nobody_asks_for_hints_whose_record_is_known() {
             let read = of_b.hook.during(|| content_of(&b, ino).unwrap()).1;
             let write = || overwrite(&a, ino, 0, &pattern(len, 2), false).unwrap();
             let written = of_a.hook.during(write).1;
-            let located = of_a.hook.during(|| a.locate(path).unwrap()).1;
+            let mut located = of_a.hook.during(|| a.locate(path).unwrap()).1;
+            // A directory in another partition costs the way there one more.
+            located.retain(|asked| !["follow D", "get I"].contains(&asked.as_str()));
             [read, written, located].map(without_reserving)
         };
         let [of_plain, of_hinted] =
