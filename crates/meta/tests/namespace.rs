@@ -10,18 +10,19 @@ mod counted;
 mod hooked;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use common::{at, dir, each_engine, file, namespace};
 use counted::Requests;
-use hooked::Hooked;
+use hooked::{Hook, Hooked};
 use intarsia_meta::engines::MemoryEngine;
 use intarsia_meta::{
     CommitOutcome, Extra, FreeFile, Inode, MemberRecord, MemberState, MemberTier, MetaEngine,
     Mutation, Namespace, NewInode, OpId, Owner, RenameMode, SetMode, TierRecord, WriteLease, keys,
 };
 use intarsia_types::{
-    BackingFileId, BackingRef, Error, FileKind, InodeId, Layout, NodeId, TierClass, TierId,
-    Timestamp,
+    BackingFileId, BackingRef, Error, FileKind, InodeId, Layout, NodeId, PartitionId, TierClass,
+    TierId, Timestamp,
 };
 
 const ROOT: InodeId = InodeId::ROOT;
@@ -615,4 +616,55 @@ fn a_member_changes_only_from_what_it_was() {
         assert!(ns.member(&b).unwrap().is_none());
         assert!(ns.tiers().unwrap().is_empty());
     });
+}
+
+/// Looks for records in vain while it is told to.
+#[derive(Default)]
+struct Unanswered {
+    is_silent: AtomicBool,
+    scans: AtomicU32,
+}
+
+impl Hook for Unanswered {
+    fn before_scan(&self) -> Result<(), Error> {
+        self.scans.fetch_add(1, Ordering::Relaxed);
+        match self.is_silent.load(Ordering::Relaxed) {
+            true => Err(Error::Engine("no answer in time".into())),
+            false => Ok(()),
+        }
+    }
+
+    fn before_commit(&self, _: PartitionId) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_change_of_what_is_known_waits_once_for_servers_that_do_not_answer() {
+    let engine = Hooked::new(Arc::new(MemoryEngine::new(1)), Unanswered::default());
+    let ns = namespace(Arc::clone(&engine) as _);
+    let ino = ns.create(ROOT, b"f", file(), at(1)).unwrap().ino;
+    let sums = [Extra::PutChecksums { index: 0, list: vec![7; 8].as_slice().into() }];
+    let known = ns.update_with(ino, &sums, |_| Ok(())).unwrap();
+    let forget_sums = || {
+        ns.change_known(&known, |inode, _| {
+            inode.checksummed = false;
+            Ok(())
+        })
+    };
+    let before = engine.hook.scans.load(Ordering::Relaxed);
+    engine.hook.is_silent.store(true, Ordering::Relaxed);
+    assert!(matches!(forget_sums(), Err(Error::Engine(_))));
+    assert_eq!(engine.hook.scans.load(Ordering::Relaxed) - before, 1);
+    engine.hook.is_silent.store(false, Ordering::Relaxed);
+    assert!(!forget_sums().unwrap().checksummed);
+    // Of what it is not any more nothing is believed.
+    let grown = ns.change_known(&known, |inode, _| match inode.checksummed {
+        true => Err(Error::Engine("it has sums".into())),
+        false => {
+            inode.size_bytes = 1;
+            Ok(())
+        }
+    });
+    assert_eq!(grown.unwrap().size_bytes, 1);
 }

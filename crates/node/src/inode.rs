@@ -35,6 +35,7 @@ pub(crate) mod renewal;
 pub(crate) mod rights;
 pub(crate) mod settling;
 pub(crate) mod summing;
+pub(crate) mod unawaited;
 pub(crate) mod unfolding;
 pub(crate) mod write_right;
 

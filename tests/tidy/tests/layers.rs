@@ -54,7 +54,7 @@ const GRANT_DEADLINES: &[(&str, &str)] = &[
     ("crates/cli/src/runtime.rs", "the start of a host"),
     ("crates/node/src/peer/awaited.rs", "what another host asks for"),
     ("crates/node/src/lifecycle/closing.rs", "each file while the node closes"),
-    ("crates/node/src/vfs/release.rs", "the end of an open file, for which nobody waits"),
+    ("crates/node/src/inode/unawaited.rs", "work on a file that nobody waits for"),
     ("crates/node/src/membership/gate.rs", "all questions of a node that closes"),
     ("crates/node/src/membership/sight.rs", "a report"),
     ("crates/node/src/replication/arrivals.rs", "a copy that comes in"),

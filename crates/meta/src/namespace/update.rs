@@ -110,10 +110,19 @@ impl Namespace {
     ) -> Result<Inode> {
         let stored = Stored { inode: known.clone(), value: known.encode()? };
         // What is said of an inode as it was before counts only if it comes to be committed.
-        if let Ok((inode, Some(transaction))) = self.changed(&stored, &mut change)
-            && self.commit(transaction)?
-        {
-            return Ok(inode);
+        let mut is_refused = false;
+        let mut attempt = |inode: &mut Inode, extras: &mut Vec<Extra>| {
+            change(inode, extras).inspect_err(|_| is_refused = true)
+        };
+        match self.changed(&stored, &mut attempt) {
+            Ok((inode, Some(transaction))) => {
+                if self.commit(transaction)? {
+                    return Ok(inode);
+                }
+            }
+            // Who did not answer was waited for.
+            Err(error) if !is_refused => return Err(error),
+            Ok((_, None)) | Err(_) => {}
         }
         self.change(known.ino, change)
     }

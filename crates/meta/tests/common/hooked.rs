@@ -17,6 +17,11 @@ pub(crate) trait Hook: Send + Sync + 'static {
         Ok(())
     }
 
+    /// Before records are looked for by what their keys begin with.
+    fn before_scan(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// After records were read, before whoever asked has them.
     fn after_read(&self) {}
 
@@ -89,6 +94,7 @@ impl<H: Hook> MetaEngine for Hooked<H> {
         limit: usize,
     ) -> Result<Vec<(Key, Value)>> {
         self.hook.before_request("scan", &mut [prefix].into_iter());
+        self.hook.before_scan()?;
         let read = self.engine.scan(partition, prefix, after, limit);
         self.hook.after_read();
         read

@@ -11,15 +11,17 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use intarsia_meta::engines::MemoryEngine;
-use intarsia_meta::{Inode, Mutation, NewInode, Owner, keys};
-use intarsia_sync::Mutex;
+use intarsia_meta::{Inode, Mutation, NewInode, Owner, allowance, keys};
+use intarsia_sync::{Instant, Mutex};
 use intarsia_types::{Error, FileKind, InodeId, Layout, NodeId, PartitionId, Result, TierId};
 
 use self::hooked::{Hook, Hooked};
 use super::lease::{Attempt, Content};
-use super::live::LiveState;
+use super::live::{LiveState, LiveTable};
 use super::passed::Unsure;
+use super::summing::Summer;
 use super::{InodeParts, Inodes};
+use crate::background::queue::Waiting;
 use crate::clock::now;
 use crate::membership::cluster::lone::Shared;
 use crate::node::building::inode_parts;
@@ -291,4 +293,113 @@ fn an_answer_about_space_waits_for_no_file_that_somebody_is_at_work_on() {
     assert!(accounted(free) > 0);
     host.inode.reclaimer.account_writers();
     assert!(accounted(busy) > 0);
+}
+
+/// Metadata servers that do not answer, from a moment on, whoever holds the entry of a file; they note until when he would wait.
+#[derive(Default)]
+struct Unanswering {
+    held: Mutex<Option<(Arc<LiveTable>, InodeId)>>,
+    until: Mutex<Vec<Option<Instant>>>,
+}
+
+impl Unanswering {
+    fn answer(&self) -> Result<()> {
+        let held = self.held.lock().clone();
+        let live = held.and_then(|(live, ino)| live.get(ino));
+        if live.is_none_or(|live| live.try_lock().is_some()) {
+            return Ok(());
+        }
+        self.until.lock().push(allowance::until());
+        Err(Error::Engine("no answer in time".into()))
+    }
+}
+
+impl Hook for Unanswering {
+    fn before_get(&self) -> Result<()> {
+        self.answer()
+    }
+
+    fn before_scan(&self) -> Result<()> {
+        self.answer()
+    }
+
+    fn before_commit(&self, _: PartitionId) -> Result<()> {
+        self.answer()
+    }
+}
+
+/// Does `job` with a file of so many bytes that was closed here, beside metadata servers that do not answer once it says so. What
+/// it asks while it holds the file is to end in less than the time of a call of a program, which may be waiting for the file.
+fn ends_in_time(len_bytes: usize, job: impl FnOnce(&Alone, InodeId, &dyn Fn())) {
+    let engine = Hooked::new(Arc::new(MemoryEngine::new(3)), Unanswering::default());
+    let host = Alone::of(&Shared::over(Arc::clone(&engine) as _), true);
+    let ino = host.create(b"f");
+    host.write(ino, &vec![7; len_bytes]);
+    host.inode.publisher.publish_now(ino).unwrap();
+    let live = Arc::clone(&host.of.live);
+    let fall_silent = || *engine.hook.held.lock() = Some((Arc::clone(&live), ino));
+    job(&host, ino, &fall_silent);
+    let latest = Instant::now() + Duration::from_secs(5);
+    let until = engine.hook.until.lock();
+    assert!(!until.is_empty(), "it asked nothing");
+    let is_bounded = |until: &Option<Instant>| until.is_some_and(|until| until < latest);
+    assert!(until.iter().all(is_bounded), "{until:?}");
+}
+
+#[test]
+fn a_file_that_settles_keeps_nobody_waiting_for_longer_than_a_call_takes() {
+    for len_bytes in [5, 64 << 10] {
+        ends_in_time(len_bytes, |host, ino, fall_silent| {
+            fall_silent();
+            let first = Waiting { due: Instant::now(), ino, retry: Duration::from_secs(60) };
+            host.inode.settler.settle_some(first).unwrap_err();
+        });
+    }
+}
+
+#[test]
+fn a_file_that_is_summed_keeps_nobody_waiting_for_longer_than_a_call_takes() {
+    ends_in_time(64 << 10, |host, ino, fall_silent| {
+        host.inode.settler.settle_now(ino).unwrap();
+        fall_silent();
+        let of = &host.of;
+        let summer = Summer {
+            namespace: Arc::clone(&of.namespace),
+            tiers: Arc::clone(&of.tiers),
+            live: Arc::clone(&of.live),
+            queue: Arc::clone(&of.queue),
+            metrics: Arc::clone(&of.metrics),
+        };
+        summer.sum(ino).unwrap_err();
+    });
+}
+
+#[test]
+fn a_file_whose_right_is_claimed_keeps_nobody_waiting_for_longer_than_a_call_takes() {
+    ends_in_time(5, |host, _, fall_silent| {
+        fall_silent();
+        let before = host.of.namespace.owner();
+        let next = Owner::new(before.node.0, before.epoch + 1);
+        host.inode.rights.claim_leases(&next).unwrap_err();
+    });
+}
+
+#[test]
+fn a_right_that_goes_back_keeps_nobody_waiting_for_longer_than_a_call_takes() {
+    ends_in_time(5, |host, ino, fall_silent| {
+        host.inode.settler.settle_now(ino).unwrap();
+        host.of.namespace.acquire_write(ino).unwrap();
+        host.inode.passed.doubt(ino, &Error::Engine("no answer".into()));
+        fall_silent();
+        host.inode.rights.return_unknown_rights(Duration::ZERO);
+    });
+    ends_in_time(5, |host, ino, fall_silent| {
+        host.inode.settler.settle_now(ino).unwrap();
+        let refused = host.open_to_write(ino, |state| {
+            state.body = None;
+            fall_silent();
+            Err::<(), _>(Error::BadHandle)
+        });
+        assert!(matches!(refused, Err(Error::BadHandle)));
+    });
 }

@@ -16,6 +16,7 @@ use crate::inode::copied_files::Moment;
 use crate::inode::live::LiveState;
 use crate::inode::publication::Publisher;
 use crate::inode::settling::{Release, Settler};
+use crate::inode::unawaited::limit_unawaited;
 
 /// What was published of a file whose bytes are still in a backing file, which no record names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,6 +127,8 @@ impl Settler {
 
     /// Lets those of `files` settle that were folded early and have not changed since; the others are returned.
     pub(crate) fn settle_folded(&self, files: &[InodeId]) -> Vec<InodeId> {
+        // All of them are held until the last is done.
+        let _limit = limit_unawaited();
         let lives: Vec<_> = files.iter().map(|ino| (*ino, self.live.get(*ino))).collect();
         let (mut ready, mut left) = (Vec::new(), Vec::new());
         for (ino, live) in &lives {

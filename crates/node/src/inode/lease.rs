@@ -29,6 +29,7 @@ use crate::inode::passed::Passed;
 use crate::inode::removal::Removal;
 use crate::inode::rights::Rights;
 use crate::inode::settling::Settler;
+use crate::inode::unawaited::limit_what_is_left;
 use crate::membership::cluster::{Cluster, Recalled};
 use crate::membership::homes::require_some_copy;
 use crate::replication::Replicas;
@@ -233,6 +234,7 @@ impl Leases {
             outcome => outcome,
         };
         if !matches!(outcome, Ok(Attempt::Done(_))) || state.writes_remotely() {
+            let _limit = outcome.is_err().then(limit_what_is_left);
             self.rights.give_lease_back(ino, state);
         }
         outcome

@@ -7,6 +7,7 @@ use intarsia_types::{Error, InodeId, Result};
 use crate::inode::live::LiveState;
 use crate::inode::removal::Removal;
 use crate::inode::rights::Rights;
+use crate::inode::unawaited::limit_unawaited;
 use crate::membership::fence::refusal;
 
 impl Rights {
@@ -38,6 +39,7 @@ impl Rights {
                     || self.namespace.hand_over_write(live.ino, &before, next)?;
                 if is_claimed { Ok(()) } else { self.reconcile(live.ino, state) }
             };
+            let _limit = limit_unawaited();
             self.live.with_existing(live.ino, claim).transpose()?;
         }
         Ok(())

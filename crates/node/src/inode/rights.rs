@@ -13,6 +13,7 @@ use crate::inode::handed::SOON;
 use crate::inode::live::{LiveState, LiveTable};
 use crate::inode::passed::{Passed, Unsure};
 use crate::inode::removal::Removal;
+use crate::inode::unawaited::{limit_unawaited, limit_what_is_left};
 use crate::members::Members;
 use crate::replication::replicator::CopyQueue;
 
@@ -80,6 +81,7 @@ impl Rights {
         }
         let is_untouched = state.body.is_none() && state.is_recorded();
         if is_untouched && !state.right.is_taken_over() {
+            let _limit = limit_what_is_left();
             self.give_lease_back(ino, state);
         } else {
             state.enqueue_settle(&self.queue, ino);
@@ -130,6 +132,7 @@ impl Rights {
                 let is_known = state.is_open() || state.holds_lease() || state.mark.is_unsettled();
                 if is_known { Ok(()) } else { self.release_unknown(ino) }
             };
+            let _limit = limit_unawaited();
             let locked = self.live.try_with(ino, SOON, release);
             locked.unwrap_or_else(|| Err(Error::Busy("somebody is at work on it".into())))
         });

@@ -23,6 +23,7 @@ use crate::inode::publication::Publisher;
 use crate::inode::reclaiming::Reclaimer;
 use crate::inode::removal::Removal;
 use crate::inode::rights::Rights;
+use crate::inode::unawaited::limit_unawaited;
 use crate::kernel::Kernel;
 use crate::members::Members;
 use crate::metrics::Metrics;
@@ -157,6 +158,7 @@ impl Settler {
             self.queue.retry(waiting);
             return Ok(());
         }
+        let _limit = limit_unawaited();
         let is_settled = self.live.with_existing(ino, |state| {
             state.entry.take();
             allowance::asking_briefly(|| self.try_settle(ino, state, &Release::Settled))

@@ -9,6 +9,7 @@ use intarsia_types::{Error, InodeId, Result};
 use crate::background::queue::Queue;
 use crate::body::integrity::{Summed, checksum_extras, sum_file_unless};
 use crate::inode::live::LiveTable;
+use crate::inode::unawaited::limit_unawaited;
 use crate::metrics::Metrics;
 use crate::space::tiers::Tiers;
 
@@ -40,6 +41,7 @@ impl Summer {
             return Ok(());
         };
         self.metrics.summed_bytes.fetch_add(read_bytes, Ordering::Relaxed);
+        let _limit = limit_unawaited();
         self.live.with(ino, |state| {
             // Opened for writing meanwhile: the sums may match neither the old nor the new content.
             if state.mark.is_unsettled() || state.writers > 0 {

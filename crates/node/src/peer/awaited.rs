@@ -5,9 +5,11 @@ use intarsia_sync::Instant;
 use intarsia_wire::Request;
 
 use crate::inode::lease::{HOLDER_PATIENCE, HOME_PATIENCE};
+use crate::replication::replicator::CLOSED_WITHIN;
 
 /// Keeps what is done for a host from asking anybody for longer than the host waits: programs here wait meanwhile for the
-/// file that it asked for. None for what moves bytes, which may take long on slow disks, and has its own bounds.
+/// file that it asked for. A close has the time of one of a program here. None for what moves bytes, which may take long on slow
+/// disks, and has its own bounds.
 pub(super) fn limit_to_wait(request: &Request, came: Instant) -> Option<Limit> {
     let patience = match request {
         Request::HandOver { .. } => HOLDER_PATIENCE,
@@ -15,6 +17,7 @@ pub(super) fn limit_to_wait(request: &Request, came: Instant) -> Option<Limit> {
         | Request::OpenRead { .. }
         | Request::OpenVouched { .. }
         | Request::Recall { .. } => HOME_PATIENCE,
+        Request::Flush { .. } | Request::Publish { .. } => CLOSED_WITHIN,
         _ => return None,
     };
     Some(allowance::limit(came + patience))

@@ -28,7 +28,7 @@ const REMEMBERED: Duration = Duration::from_secs(60);
 /// Closes that are published at once, so that a long file does not hold up all short ones.
 const PUBLISHERS: usize = 4;
 /// How long such a close may take, as one of a program of this host.
-const CLOSED_WITHIN: Duration = Duration::from_secs(7);
+pub(crate) const CLOSED_WITHIN: Duration = Duration::from_secs(7);
 /// The outcome for whoever waits for a close.
 pub(crate) const ASK_AGAIN: Duration = Duration::from_millis(20);
 

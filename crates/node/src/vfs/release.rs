@@ -5,10 +5,8 @@
 //! before it has counted its readers? Then the file stays for longer, and goes with one that comes later, or not at all.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use intarsia_meta::{Inode, Namespace, allowance};
-use intarsia_sync::Instant;
+use intarsia_meta::{Inode, Namespace};
 use intarsia_types::{CacheHint, Error, InodeId, Result};
 
 use crate::background::queue::Queue;
@@ -19,6 +17,7 @@ use crate::inode::copied_files::Moment;
 use crate::inode::live::{Forgotten, LiveState, LiveTable};
 use crate::inode::publication::Publisher;
 use crate::inode::removal::Removal;
+use crate::inode::unawaited::limit_what_is_left;
 use crate::members::Members;
 use crate::metrics::outlived::Outlived;
 use crate::replication::copies::Copies;
@@ -29,9 +28,6 @@ use crate::space::tiers::Tiers;
 
 /// Names of a directory that are looked through at a time.
 const LISTED: usize = 1024;
-/// How long a release asks the metadata, where what it could not do is done later: nobody waits for a release, and others may
-/// wait for what it holds meanwhile.
-const BRIEFLY: Duration = Duration::from_secs(1);
 
 /// Ends what programs and other hosts have open.
 pub(crate) struct Releaser {
@@ -124,7 +120,7 @@ impl Releaser {
             None
         });
         if let Some(Some(forgotten)) = departed {
-            let _limit = allowance::limit(Instant::now() + BRIEFLY);
+            let _limit = limit_what_is_left();
             self.removal.reap(ino, forgotten);
         }
     }
@@ -169,7 +165,7 @@ impl Releaser {
     /// Records what a close could not; only briefly where the file settles later, which does the same.
     fn record_last_changes(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
         let settles = state.mark.is_unsettled() || state.holds_lease();
-        let _limit = settles.then(|| allowance::limit(Instant::now() + BRIEFLY));
+        let _limit = settles.then(limit_what_is_left);
         self.publisher.persist(ino, state)
     }
 
