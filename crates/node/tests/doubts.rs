@@ -577,6 +577,32 @@ fn a_file_made_while_the_others_gave_its_host_up_is_written_once_that_is_back() 
     a.close().unwrap();
 }
 
+/// Its create is still to be told the host that made it, which has the right to write from the commit on.
+#[test]
+fn a_new_file_that_is_read_before_its_create_returns_can_be_written_and_settles() {
+    let deployment = Deployment::new();
+    let (a, b, faults) = hosts(&deployment);
+    put(&b, "first", b"so that all that a creation needs is there");
+    let (answer, held) = channel();
+    *faults.holds_right.lock().unwrap() = Some(held);
+    let maker = Arc::clone(&b);
+    let making = std::thread::spawn(move || {
+        let name = b"f";
+        maker.create_file(ROOT_CALLER, InodeId::ROOT, name, &regular(), true, &no_kernel)
+    });
+    wait_until("the answer is awaited", || faults.holds_right.lock().unwrap().is_none());
+    let ino = b.lookup(InodeId::ROOT, b"f").unwrap().0.ino;
+    b.open_file(ROOT_CALLER, ino, false, false, &no_kernel).unwrap();
+    answer.send(()).unwrap();
+    making.join().unwrap().unwrap();
+    b.release(ino, true);
+    b.release(ino, false);
+    assert!(b.wait_until_settled(Instant::now() + Duration::from_secs(30)));
+    assert_eq!(records(deployment.engine()).writer(ino).unwrap(), None);
+    overwrite(&a, ino, 0, b"written by the other", false).unwrap();
+    assert_eq!(get(&b, "f").unwrap(), b"written by the other");
+}
+
 /// The sums are gone from the metadata then, and the record is kept at the host.
 #[test]
 fn a_file_that_is_read_while_its_removal_is_on_its_way_back_is_not_taken_for_damaged() {

@@ -187,6 +187,26 @@ fn a_file_that_is_still_mapped_gets_a_place_only_with_its_copies() {
     end(&deployment, &[a, b]);
 }
 
+/// There is no record any more that could name copies of it.
+#[test]
+fn a_file_that_is_removed_elsewhere_while_it_is_mapped_settles() {
+    let deployment = Deployment::new();
+    let [a, b] = two(&deployment);
+    hint(&a, "replicas", "2");
+    hint(&a, "close", "safe");
+    let ino = put(&a, "f", b"before");
+    settle(&a);
+    let file = Past::open(&a, ino);
+    let mapped = OpenOptions::new().write(true).open(&file.backing).unwrap();
+    file.close();
+    b.unlink(InodeId::ROOT, b"f").unwrap();
+    mapped.write_all_at(b"after!", 0).unwrap();
+    drop(mapped);
+    settle(&a);
+    wait_until("the space is free again", || used_bytes(&a) == 0);
+    end(&deployment, &[a, b]);
+}
+
 type Work = Box<dyn FnOnce() + Send>;
 
 /// Does something while a content is being put beside its inode.

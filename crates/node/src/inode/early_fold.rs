@@ -212,7 +212,8 @@ impl Settler {
             // It may be written to for long: not without a name.
             state.naming.keep_name();
         }
-        if state.awaits_copies(&self.placing, Moment::Sync) {
+        // What is removed has no need of copies.
+        if !state.names.is_orphan() && state.awaits_copies(&self.placing, Moment::Sync) {
             // What was published outlives this host beside the inode, until its successor has the copies that are to do so.
             state.publishing.withhold();
             return Ok(false);

@@ -175,15 +175,16 @@ impl Opener {
     ) -> Result<Opened> {
         let flags = OpenFlags { write, truncate: false };
         self.live.with(inode.ino, |state| {
+            let (body, hints) = fresh;
+            // A program here may have opened it to read since it was created, and then this is not known of it yet.
+            if self.members.is_shared() && !state.right.is_taken_over() {
+                state.right.acquire();
+            }
+            if body.is_some() {
+                state.mark.set();
+            }
             if state.body.is_none() {
-                let (body, hints) = fresh;
                 state.hints = hints;
-                if self.members.is_shared() {
-                    state.right.acquire();
-                }
-                if body.is_some() {
-                    state.mark.set();
-                }
                 state.body = Some(body.map_or(Body::empty(), Body::local));
                 state.record = Some(inode.clone());
                 state.mark_seen();
