@@ -8,8 +8,9 @@ mod hooked;
 
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use deployment::{
@@ -17,7 +18,7 @@ use deployment::{
     put_in, records, regular, size, wait_until, write_and_close,
 };
 use hooked::{Hook, Hooked};
-use intarsia_meta::{Extra, Inode, Mutation, Namespace};
+use intarsia_meta::{Extra, Inode, Mutation, Namespace, allowance, keys};
 use intarsia_node::{AttrChange, KernelBacking, NewName, Node, RenameMode, SetMode};
 use intarsia_types::{ByteCount, Durability, Error, FileKind, InodeId, PartitionId, Result};
 
@@ -1014,4 +1015,268 @@ fn what_was_closed_outlives_a_host_that_rewrites_it_also_once_its_reads_are_veri
     settled(&b);
     assert!(b.locate("/f").unwrap().checksummed);
     [&a, &b].iter().for_each(|node| assert!(get(node, "f").unwrap() == pattern(MIB, 2)));
+}
+
+/// Holds up what takes in copies at a host while it is shut: commits that change the ledger of free files.
+#[derive(Default)]
+struct Gate {
+    shut: Mutex<bool>,
+    opened: Condvar,
+    held: AtomicUsize,
+    /// All commits fail.
+    refuses: AtomicBool,
+}
+
+struct Behind(Arc<Gate>);
+
+impl Hook for Behind {
+    fn before_request(&self, what: &str, of: &mut dyn Iterator<Item = &[u8]>) {
+        let is_ledger = of.filter(|key| key.starts_with(&[keys::FREE])).count() > 0;
+        if what == "commit" && is_ledger {
+            let shut = self.0.shut.lock().unwrap();
+            if *shut {
+                self.0.held.fetch_add(1, Ordering::AcqRel);
+            }
+            drop(self.0.opened.wait_while(shut, |shut| *shut).unwrap());
+        }
+    }
+
+    fn before_commit(&self, _: PartitionId) -> Result<()> {
+        match self.0.refuses.load(Ordering::Acquire) {
+            true => Err(Error::Engine("no server answers".into())),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Gate {
+    fn shut(&self) {
+        *self.shut.lock().unwrap() = true;
+    }
+
+    fn open(&self) {
+        *self.shut.lock().unwrap() = false;
+        self.opened.notify_all();
+    }
+
+    fn await_held(&self) {
+        wait_until("a copy is held up", || self.held.load(Ordering::Acquire) > 0);
+    }
+}
+
+/// Sent as a whole, so that who sends it waits for as long as the host that takes it in is heard.
+const LEN: usize = 300_000;
+
+/// A file of `a` with a copy at each host, that of `c` as its gate lets it, which `b` writes through its home.
+struct WrittenElsewhere {
+    a: Arc<Node>,
+    b: Arc<Node>,
+    c: Arc<Node>,
+    gate: Arc<Gate>,
+    ino: InodeId,
+}
+
+impl Drop for WrittenElsewhere {
+    fn drop(&mut self) {
+        // Also when the test fails, so that nobody is left who waits.
+        self.gate.open();
+    }
+}
+
+impl WrittenElsewhere {
+    fn start(deployment: &Deployment) -> Self {
+        let gate = Arc::<Gate>::default();
+        let (a, b) = (deployment.start("a"), deployment.start("b"));
+        let c = deployment.start_as("c", |options| {
+            let cluster = options.cluster.as_mut().unwrap();
+            let engine = Hooked::new(Arc::clone(&cluster.engine), Behind(Arc::clone(&gate)));
+            cluster.engine = engine;
+        });
+        [&a, &b, &c].iter().for_each(|node| node.meet_members().unwrap());
+        hint(&a, "replicas", "3");
+        hint(&a, "close", "safe");
+        let ino = put(&a, "f", &pattern(LEN, 1));
+        settled(&a);
+        assert_eq!(nodes_of(&a, "/f").len(), 3);
+        for node in [&a, &b] {
+            node.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
+        }
+        b.write(ino, 0, b"first", false, false).unwrap();
+        Self { a, b, c, gate, ino }
+    }
+
+    fn close(&self) {
+        for node in [&self.b, &self.a] {
+            node.release(self.ino, true);
+        }
+    }
+
+    /// What becomes of a call that another program makes at `b`.
+    fn calls<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&Node, InodeId) -> T + Send + 'static,
+    ) -> Receiver<T> {
+        let (sender, outcome) = channel();
+        let (node, ino) = (Arc::clone(&self.b), self.ino);
+        std::thread::spawn(move || sender.send(call(&node, ino)));
+        outcome
+    }
+
+    /// Other programs do at `b` what they do with a file.
+    fn is_used(&self) {
+        let soon = Duration::from_secs(20);
+        let read = self.calls(|b, ino| {
+            let mut buffer = [0; 5];
+            b.read(ino, 0, &mut buffer).map(|_| buffer)
+        });
+        assert_eq!(read.recv_timeout(soon).expect("it is read").unwrap(), *b"first");
+        let at = LEN as u64;
+        let written = self.calls(move |b, ino| b.write(ino, at, b"meanwhile", false, false));
+        written.recv_timeout(soon).expect("it is written").unwrap();
+        let told = self.calls(|b, ino| b.attributes(ino).map(|(attr, _)| attr.size_bytes));
+        assert_eq!(told.recv_timeout(soon).expect("it is told").unwrap(), at + 9);
+        let opened = self.calls(|b, ino| {
+            b.open_file(ROOT_CALLER, ino, false, false, &no_kernel).map(|_| b.release(ino, false))
+        });
+        opened.recv_timeout(soon).expect("it is opened").unwrap();
+    }
+}
+
+#[test]
+fn a_file_that_waits_for_copies_at_its_home_is_read_and_written_meanwhile() {
+    let deployment = Deployment::new();
+    let file = WrittenElsewhere::start(&deployment);
+    let waits: [fn(&Node, InodeId) -> Result<()>; 2] =
+        [|b, ino| b.fsync(ino, false), |b, ino| b.flush(ino)];
+    for wait in waits {
+        file.b.write(file.ino, 0, b"first", false, false).unwrap();
+        file.gate.held.store(0, Ordering::Release);
+        file.gate.shut();
+        let waiting = file.calls(wait);
+        file.gate.await_held();
+        file.is_used();
+        assert!(waiting.try_recv().is_err(), "its copies are not made");
+        file.gate.open();
+        waiting.recv_timeout(Duration::from_secs(60)).expect("they are made").unwrap();
+    }
+    // What was written meanwhile is not forgotten.
+    file.b.flush(file.ino).unwrap();
+    file.a.stop_serving();
+    let mut expected = pattern(LEN, 1);
+    expected[..5].copy_from_slice(b"first");
+    expected.extend_from_slice(b"meanwhile");
+    assert!(get(&file.c, "f").unwrap() == expected);
+    file.close();
+}
+
+#[test]
+fn a_file_that_nobody_has_open_where_it_is_cut_is_read_there_while_that_waits_at_its_home() {
+    let deployment = Deployment::new();
+    let file = WrittenElsewhere::start(&deployment);
+    file.b.flush(file.ino).unwrap();
+    file.b.release(file.ino, true);
+    file.gate.shut();
+    let waiting = file.calls(|b, ino| {
+        let cut = AttrChange { size_bytes: Some(200_000), ..AttrChange::default() };
+        b.set_attributes(ROOT_CALLER, ino, &cut).map(|(attr, _)| attr.size_bytes)
+    });
+    file.gate.await_held();
+    let read = file.calls(content_of);
+    let content = read.recv_timeout(Duration::from_secs(20)).expect("it is read").unwrap();
+    // As it was published.
+    assert_eq!((content.len(), &content[..5]), (LEN, b"first".as_slice()));
+    assert!(waiting.try_recv().is_err(), "its copies are not made");
+    file.gate.open();
+    let cut = waiting.recv_timeout(Duration::from_secs(60)).expect("they are made");
+    assert_eq!(cut.unwrap(), 200_000);
+    assert_eq!(nodes_of(&file.c, "/f").len(), 3);
+    file.a.release(file.ino, true);
+}
+
+#[test]
+fn who_closes_a_file_while_another_close_waits_at_its_home_hears_what_became_of_his_own() {
+    let deployment = Deployment::new();
+    let file = WrittenElsewhere::start(&deployment);
+    file.gate.shut();
+    let first = file.calls(|b, ino| b.flush(ino));
+    file.gate.await_held();
+    // It may have written what the first one publishes.
+    let second = file.calls(|b, ino| b.flush(ino));
+    file.gate.refuses.store(true, Ordering::Release);
+    file.gate.open();
+    for close in [first, second] {
+        let outcome = close.recv_timeout(Duration::from_secs(60)).expect("it ends");
+        assert_eq!(outcome.unwrap_err().errno(), 113, "there are too few hosts");
+    }
+    file.gate.refuses.store(false, Ordering::Release);
+    file.b.flush(file.ino).unwrap();
+    file.close();
+}
+
+#[test]
+fn a_file_may_be_removed_while_a_close_of_it_waits_at_its_home() {
+    let deployment = Deployment::new();
+    let file = WrittenElsewhere::start(&deployment);
+    file.gate.shut();
+    let waiting = file.calls(|b, ino| b.flush(ino));
+    file.gate.await_held();
+    let removed = file.calls(|b, _| b.unlink(InodeId::ROOT, b"f"));
+    removed.recv_timeout(Duration::from_secs(20)).expect("it is removed").unwrap();
+    file.gate.open();
+    waiting.recv_timeout(Duration::from_secs(60)).expect("it ends").unwrap();
+    file.close();
+    for node in [&file.a, &file.b, &file.c] {
+        let used = || node.status().unwrap().tiers[0].space.used_bytes;
+        wait_until("the space is free again", || used() == 0);
+    }
+}
+
+#[test]
+fn who_waits_at_the_home_for_copies_that_were_begun_before_hears_when_a_program_there_would() {
+    let deployment = Deployment::new();
+    let file = WrittenElsewhere::start(&deployment);
+    file.gate.shut();
+    let first = file.calls(|b, ino| b.fsync(ino, false));
+    file.gate.await_held();
+    let second = file.calls(|b, ino| b.fsync(ino, false));
+    let there = {
+        let _limit = allowance::limit((Instant::now() + Duration::from_millis(100)).into());
+        file.a.fsync(file.ino, false).unwrap_err()
+    };
+    let refused = second.recv_timeout(Duration::from_secs(30)).expect("it ends").unwrap_err();
+    assert_eq!((refused.errno(), there.errno()), (110, 110), "{refused}; {there}");
+    assert!(first.try_recv().is_err(), "its copies are on their way");
+    file.gate.open();
+    first.recv_timeout(Duration::from_secs(60)).expect("they are made").unwrap();
+    file.b.fsync(file.ino, false).unwrap();
+    file.close();
+}
+
+/// As those of programs at the home do.
+#[test]
+fn files_that_wait_for_copies_at_one_home_wait_side_by_side() {
+    let deployment = Deployment::new();
+    let file = WrittenElsewhere::start(&deployment);
+    let others = (0..7).map(|n| put(&file.a, &format!("f{n}"), &pattern(LEN, n)));
+    let others: Vec<_> = others.collect();
+    for ino in &others {
+        for node in [&file.a, &file.b] {
+            node.open_file(ROOT_CALLER, *ino, true, false, &no_kernel).unwrap();
+        }
+        file.b.write(*ino, 0, b"newer", false, false).unwrap();
+    }
+    settled(&file.c);
+    file.gate.shut();
+    let inos: Vec<_> = others.into_iter().chain([file.ino]).collect();
+    let synced = inos.iter().copied().map(|ino| file.calls(move |b, _| b.fsync(ino, false)));
+    let synced: Vec<_> = synced.collect();
+    let held = || file.gate.held.load(Ordering::Acquire);
+    wait_until("the copies of all are held up", || held() >= inos.len());
+    file.gate.open();
+    for outcome in synced {
+        outcome.recv_timeout(Duration::from_secs(60)).expect("they are made").unwrap();
+    }
+    for ino in inos {
+        [&file.b, &file.a].iter().for_each(|node| _ = node.release(ino, true));
+    }
 }

@@ -20,7 +20,7 @@ pub mod thread;
 pub use clock::{Instant, coarse_simulated_now, system_now};
 pub use condvar::{Condvar, WaitTimeoutResult};
 pub use mutex::{Mutex, MutexGuard};
-pub use rank::{Rank, may_ask_others};
+pub use rank::{Rank, may_ask_others, may_wait_long};
 pub use relapse::Relapse;
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use simulation::Simulation;

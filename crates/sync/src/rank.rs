@@ -3,7 +3,8 @@
 //! A lock made with a [`Rank`] may be waited for only by a thread that holds none of the same or a higher rank. Who tries
 //! and does not wait may take it in any order. Before another host or the metadata engine is asked something,
 //! [`may_ask_others`] asserts that no lock is held that the answer may need: neither one whose rank forbids it nor one
-//! without a rank, since whoever else wants it would wait for the answer too.
+//! without a rank, since whoever else wants it would wait for the answer too. Before a wait that may be as long as whole
+//! files take on the network, [`may_wait_long`] asserts that none is held at all.
 
 #[cfg(debug_assertions)]
 use std::cell::RefCell;
@@ -81,6 +82,19 @@ pub fn may_ask_others() {
         let found = held.iter().find(|held| !held.rank.is_some_and(|rank| rank.may_ask));
         let name = found.map(ToString::to_string).unwrap_or_default();
         assert!(found.is_none(), "somebody else is asked while {name} is held");
+    });
+}
+
+/// Asserts that this thread holds no lock at all: it is about to wait for as long as other hosts need for whole files.
+///
+/// # Panics
+/// In debug builds, if it holds one.
+#[track_caller]
+pub fn may_wait_long() {
+    #[cfg(debug_assertions)]
+    HELD.with_borrow(|held| {
+        let name = held.first().map(ToString::to_string).unwrap_or_default();
+        assert!(held.is_empty(), "other hosts are waited for while {name} is held");
     });
 }
 

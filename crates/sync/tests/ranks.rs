@@ -5,7 +5,9 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use intarsia_sync::{Condvar, Instant, Mutex, MutexGuard, Rank, RwLock, may_ask_others};
+use intarsia_sync::{
+    Condvar, Instant, Mutex, MutexGuard, Rank, RwLock, may_ask_others, may_wait_long,
+};
 
 const FILE: Rank = Rank::held_while_asking(1, "a file");
 const TURN: Rank = Rank::held_while_asking(3, "a turn").of_several();
@@ -61,6 +63,17 @@ fn nobody_is_asked_under_a_lock_without_a_rank() {
     assert!(is_refused(may_ask_others));
     drop(held);
     may_ask_others();
+}
+
+#[test]
+fn nobody_waits_long_under_any_lock() {
+    let file = Mutex::ranked(FILE, ());
+    may_wait_long();
+    let held = file.lock();
+    may_ask_others();
+    assert!(is_refused(may_wait_long));
+    drop(held);
+    may_wait_long();
 }
 
 #[test]

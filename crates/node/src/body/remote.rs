@@ -4,11 +4,11 @@ pub(crate) mod read;
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use intarsia_meta::Inode;
-use intarsia_sync::{Mutex, Relapse, RwLock};
+use intarsia_sync::{Mutex, Relapse, RwLock, may_wait_long};
 use intarsia_transport::{Answer, Buffer, MAX_PATIENCE, Patience, Pending};
 use intarsia_types::{BackingRef, Error, InodeId, NodeId, Result};
 use intarsia_wire::{Handle, MAX_PAYLOAD_BYTES, PublishedFor, Request, Response, Target};
@@ -51,8 +51,10 @@ pub(crate) struct RemoteFile {
     stamp: AtomicU64,
     /// The length at the last answer.
     size_bytes: AtomicU64,
-    /// Something was written of which its home has not said yet that it is published.
-    is_dirty: AtomicBool,
+    /// Changes made through it.
+    changes: AtomicU64,
+    /// How many of them its home has said to be published, the first ones.
+    published: AtomicU64,
     /// How often its home was asked to publish.
     publications: AtomicU64,
     /// What was fetched and not read yet; nothing for a file that is written.
@@ -110,7 +112,7 @@ impl RemoteFile {
                 let open = (handle, size_bytes);
                 let remote = Self::opened(cluster, home.clone(), ino, open, None, true);
                 // What came with the question is published at the close, as what is written later.
-                remote.is_dirty.store(true, Ordering::Relaxed);
+                remote.note_change();
                 Ok(remote)
             }
             other => Err(unexpected(home, &other)),
@@ -174,7 +176,8 @@ impl RemoteFile {
             may_write,
             stamp: AtomicU64::new(0),
             size_bytes: AtomicU64::new(size_bytes),
-            is_dirty: AtomicBool::new(false),
+            changes: AtomicU64::new(0),
+            published: AtomicU64::new(0),
             publications: AtomicU64::new(0),
             pieces: Pieces::new(cluster.piece_memory(), first),
             cluster: Arc::clone(cluster),
@@ -382,7 +385,7 @@ impl RemoteFile {
         let home = self.home();
         let answer = self.cluster.call_slow(&home, request, payload);
         // Only now: a publication that began before need not have it. Without an answer it may be there all the same.
-        self.is_dirty.store(true, Ordering::Relaxed);
+        self.note_change();
         match answer?.response {
             Response::Written { size_bytes } => {
                 self.size_bytes.store(size_bytes, Ordering::Relaxed);
@@ -392,9 +395,15 @@ impl RemoteFile {
         }
     }
 
-    /// Has what was written published, as a close does.
+    fn note_change(&self) {
+        self.changes.fetch_add(1, Ordering::Release);
+    }
+
+    /// Has what was written published, as a close does. Whoever closes while another close waits asks for himself: that one need
+    /// not have what he wrote, and may fail.
     pub(crate) fn flush(&self) -> Result<()> {
-        if !self.is_dirty.swap(false, Ordering::Relaxed) {
+        let changes = self.changes.load(Ordering::Acquire);
+        if self.published.load(Ordering::Acquire) >= changes {
             return Ok(());
         }
         self.publish(PublishedFor::Close)
@@ -403,30 +412,28 @@ impl RemoteFile {
     /// Has what was written published and made to last, as `fsync` does: also what a close has published may have to be made to
     /// last still.
     pub(crate) fn sync(&self, data_only: bool) -> Result<()> {
-        self.is_dirty.store(false, Ordering::Relaxed);
         self.publish(if data_only { PublishedFor::SyncData } else { PublishedFor::Sync })
     }
 
+    /// Waits until its home has published it: as long as that makes copies on other hosts, or waits for those that were begun
+    /// before, which it does no longer than a program of its own would.
     fn publish(&self, published_for: PublishedFor) -> Result<()> {
+        may_wait_long();
+        let changes = self.changes.load(Ordering::Acquire);
         let Way { home, handle } = self.way();
         let call = self.publications.fetch_add(1, Ordering::Relaxed);
         let request = Request::Publish { handle, call, published_for };
-        let published = loop {
-            match self.cluster.call_slow(&home, &request, None).map(|answer| answer.response) {
-                Ok(Response::Done) => break Ok(()),
-                // It makes copies on other hosts, as fast as these take them.
-                Ok(Response::Busy { retry_ms }) => {
+        loop {
+            match self.cluster.call_slow(&home, &request, None)?.response {
+                Response::Done => break,
+                Response::Busy { retry_ms } => {
                     intarsia_sync::thread::sleep(Duration::from_millis(u64::from(retry_ms)));
                 }
-                Ok(other) => break Err(unexpected(&home, &other)),
-                Err(error) => break Err(error),
+                other => return Err(unexpected(&home, &other)),
             }
-        };
-        if published.is_err() {
-            // Whoever closes next has to hear of it too, unless it is published then.
-            self.is_dirty.store(true, Ordering::Relaxed);
         }
-        published
+        self.published.fetch_max(changes, Ordering::AcqRel);
+        Ok(())
     }
 }
 

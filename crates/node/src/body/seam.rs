@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use intarsia_meta::Inode;
 use intarsia_store::BackingFile;
-use intarsia_types::{Error, Layout, Result, Timestamp};
+use intarsia_types::{Error, InodeId, Layout, Result, Timestamp};
 
 use super::lower::LowerBody;
 use super::remote::RemoteFile;
 use super::striped::StripedFile;
 use super::striped::read::FarRead;
+use super::stripes::Stripes;
 use super::{Body, LocalBody};
 
 /// Bytes that other hosts have, or some of them. They are asked with no lock held: the other host may have something
@@ -50,6 +51,30 @@ impl FarBody {
         match self {
             Self::Remote(remote) => remote.write_all_at(data, offset_bytes),
             Self::Striped(striped) => striped.write_all_at(data, offset_bytes),
+        }
+    }
+
+    /// Has what was written published where the bytes are, as a close does. Whether that puts it on stable storage is for a home
+    /// to say; for the hosts of a striped file `syncs` does.
+    pub(crate) fn flush(&self, stripes: &Stripes, ino: InodeId, syncs: bool) -> Result<()> {
+        match self {
+            Self::Remote(remote) => remote.flush(),
+            Self::Striped(striped) => {
+                stripes.publish(striped, ino)?;
+                if syncs { stripes.sync(striped, true) } else { Ok(()) }
+            }
+        }
+    }
+
+    /// Has what was written published where the bytes are, and made to last, as `fsync` does.
+    pub(crate) fn sync(&self, stripes: &Stripes, ino: InodeId, data_only: bool) -> Result<()> {
+        match self {
+            Self::Remote(remote) if !remote.may_write() => Ok(()),
+            Self::Remote(remote) => remote.sync(data_only),
+            Self::Striped(striped) => {
+                stripes.publish(striped, ino)?;
+                stripes.sync(striped, data_only)
+            }
         }
     }
 }

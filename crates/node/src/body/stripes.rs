@@ -397,13 +397,9 @@ impl Stripes {
         Ok(inode)
     }
 
-    /// Has what was written to a striped file on stable storage, where that is promised.
-    pub(crate) fn sync(&self, striped: &StripedFile, data_only: bool) -> Result<()> {
-        if self.is_durable {
-            striped.sync(data_only)?;
-            self.namespace.sync()?;
-        }
-        Ok(())
+    /// Has what was written to the parts of a striped file on stable storage, where that is promised.
+    pub(super) fn sync(&self, striped: &StripedFile, data_only: bool) -> Result<()> {
+        if self.is_durable { striped.sync(data_only) } else { Ok(()) }
     }
 }
 

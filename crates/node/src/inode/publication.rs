@@ -8,6 +8,7 @@ use intarsia_types::{Error, InodeId, Integrity, Layout, Result};
 
 use crate::body::Bodies;
 use crate::body::integrity::checksum_extras;
+use crate::body::seam::FarBody;
 use crate::clock::TICK;
 use crate::inode::copied_files::Moment;
 use crate::inode::early_fold::{EarlyFold, fold_record, unfold_record};
@@ -38,18 +39,29 @@ pub(crate) struct Publisher {
 impl Publisher {
     /// Publishes what was written to an inode, if it is live.
     pub(crate) fn publish_now(&self, ino: InodeId) -> Result<()> {
-        self.live.with_existing(ino, |state| self.publish(ino, state)).unwrap_or(Ok(()))
+        let published = self.live.with_existing(ino, |state| self.publish_here(ino, state));
+        match published.transpose()?.flatten() {
+            Some(far) => far.flush(&self.bodies.stripes, ino, false),
+            None => Ok(()),
+        }
     }
 
-    /// Makes what was written known to other hosts, which is more than the record has to have here.
-    pub(crate) fn publish(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
+    /// Makes what was written known to other hosts, which is more than the record has to have here. Bytes that other hosts have
+    /// are published there: by the caller, once nothing is locked, since that may take as long as copies do.
+    pub(crate) fn publish_here(
+        &self,
+        ino: InodeId,
+        state: &mut LiveState,
+    ) -> Result<Option<FarBody>> {
         state.require_ours()?;
-        if let Some(remote) = state.remote() {
-            return remote.flush();
+        match state.far() {
+            Some(far) => Ok(Some(far)),
+            None => self.record(ino, state).map(|()| None),
         }
-        if let Some(striped) = state.striped() {
-            return self.bodies.stripes.publish(striped, ino);
-        }
+    }
+
+    /// Records what was written here.
+    fn record(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
         if self.members.is_shared() && state.writers > 0 && state.has_changed_unseen()? {
             state.overlay.is_dirty = true;
         }
@@ -73,7 +85,7 @@ impl Publisher {
         }
     }
 
-    /// Whether publishing the file's content now waits for other hosts.
+    /// Whether publishing the file's content now waits for copies that this host makes.
     pub(crate) fn publishes_copies(&self, ino: InodeId, moment: Moment) -> bool {
         let awaits = |state: &mut LiveState| state.awaits_copies(&self.placing, moment);
         self.members.is_shared() && self.live.with_existing(ino, awaits).unwrap_or(false)
@@ -85,13 +97,17 @@ impl Publisher {
     pub(crate) fn publish_copies(&self, ino: InodeId) -> Result<()> {
         let outcome = self.rights.with_right(ino, || self.replicas.publish(ino));
         if outcome.is_err() {
-            // Others see the old content, which has its copies, until this one has.
-            self.live.with_existing(ino, |state| match state.holds_lease() {
-                true => state.publishing.withhold(),
-                false => state.publishing.publish(),
-            });
+            self.withhold(ino);
         }
         outcome
+    }
+
+    /// Has others see the old content, which has its copies, until this one has.
+    pub(crate) fn withhold(&self, ino: InodeId) {
+        self.live.with_existing(ino, |state| match state.holds_lease() {
+            true => state.publishing.withhold(),
+            false => state.publishing.publish(),
+        });
     }
 
     /// Whether a closed file is not published yet for want of copies.

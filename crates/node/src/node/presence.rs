@@ -8,7 +8,7 @@ use intarsia_wire::PublishedFor;
 
 use crate::membership::cluster::HostPresence;
 use crate::peer::serving::PeerFiles;
-use crate::replication::replicator::Ticket;
+use crate::replication::replicator::Asked;
 use crate::vfs::attributes::AttrChange;
 use crate::vfs::caller::Caller;
 
@@ -43,7 +43,7 @@ impl PeerFiles for Node {
         &self,
         ino: InodeId,
         published_for: PublishedFor,
-        asked: &mut Option<Ticket>,
+        asked: &mut Option<Asked>,
     ) -> Result<Option<Duration>> {
         self.syncer.publish_for_peer(ino, published_for, asked)
     }

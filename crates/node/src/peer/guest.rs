@@ -10,7 +10,7 @@ use intarsia_wire::{Handle, Target};
 
 use crate::body::parts::PartFile;
 use crate::replication::arrivals::Arrivals;
-use crate::replication::replicator::Ticket;
+use crate::replication::replicator::Asked;
 
 /// A file that another host has open here.
 #[derive(Clone)]
@@ -21,14 +21,14 @@ pub(super) struct OpenFile {
     pub(super) stamp: u64,
     /// What it reads, also when the file is cut (see [`crate::inode::followers::Followers::spare_followers`]).
     pub(super) pinned: Option<Arc<BackingFile>>,
-    /// The publication that it asks for again, and the call for which it does.
-    asked: Option<(u64, Ticket)>,
+    /// The publications that it asks for again, each with the call for which it does: programs there wait side by side.
+    asked: Vec<(u64, Asked)>,
 }
 
 impl OpenFile {
     /// Opened by a host that keeps nothing of what it reads.
     pub(super) const fn unfollowed(ino: InodeId, may_write: bool) -> Self {
-        Self { ino, may_write, stamp: 0, pinned: None, asked: None }
+        Self { ino, may_write, stamp: 0, pinned: None, asked: Vec::new() }
     }
 
     /// Opened for reading by a host that may keep what it reads.
@@ -37,17 +37,18 @@ impl OpenFile {
         stamp: u64,
         pinned: Option<Arc<BackingFile>>,
     ) -> Self {
-        Self { ino, may_write: false, stamp, pinned, asked: None }
+        Self { ino, may_write: false, stamp, pinned, asked: Vec::new() }
     }
 
     /// The publication that was asked for on behalf of this call. One of an earlier call need not have what was written since.
-    pub(super) fn asked_for(&self, call: u64) -> Option<Ticket> {
-        self.asked.filter(|(of, _)| *of == call).map(|(_, ticket)| ticket)
+    pub(super) fn asked_for(&self, call: u64) -> Option<Asked> {
+        self.asked.iter().find(|(of, _)| *of == call).map(|(_, asked)| *asked)
     }
 
     /// Takes note of the publication that is under way on behalf of this call, if any.
-    pub(super) fn note_asked(&mut self, call: u64, asked: Option<Ticket>) {
-        self.asked = asked.map(|ticket| (call, ticket));
+    pub(super) fn note_asked(&mut self, call: u64, asked: Option<Asked>) {
+        self.asked.retain(|(of, _)| *of != call);
+        self.asked.extend(asked.map(|asked| (call, asked)));
     }
 }
 

@@ -21,7 +21,7 @@ use crate::peer::handles::HandleNumbers;
 use crate::rebalance::fetch::Fetches;
 use crate::rebalance::tiers::TierChanges;
 use crate::replication::arrivals::Receiver;
-use crate::replication::replicator::{CopyQueue, Ticket};
+use crate::replication::replicator::{Asked, CopyQueue};
 use crate::vfs::locking::OF_ONE_HOST;
 
 /// What programs may do with files here, done for another host.
@@ -46,7 +46,7 @@ pub(crate) trait PeerFiles: Send + Sync {
         &self,
         ino: InodeId,
         published_for: PublishedFor,
-        asked: &mut Option<Ticket>,
+        asked: &mut Option<Asked>,
     ) -> Result<Option<Duration>>;
 
     /// A handle that was opened for another host is closed.

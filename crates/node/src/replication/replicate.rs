@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use intarsia_meta::{Extra, Inode};
 use intarsia_store::{BackingFile, BackingStat};
+use intarsia_sync::may_wait_long;
 use intarsia_types::{BackingRef, Error, InodeId, Result, TierClass, Timestamp};
 use rustix::io::Errno;
 
@@ -86,6 +87,7 @@ impl Replicas {
     /// they saw before, unless at least one copy was made.
     pub(crate) fn publish(&self, ino: InodeId) -> Result<()> {
         let Some(cluster) = &self.cluster else { return Ok(()) };
+        may_wait_long();
         let _turn = self.turns.lock(ino).ok_or_else(|| others_copy(ino))?;
         let Some(publication) = self.files.begin_publication(ino)? else { return Ok(()) };
         let publication = publication.after_a_tick()?;
@@ -135,7 +137,7 @@ impl Replicas {
 }
 
 /// Somebody else is making copies of the file, and waits for a host.
-fn others_copy(ino: InodeId) -> Error {
+pub(crate) fn others_copy(ino: InodeId) -> Error {
     let what = format!("inode {ino}: copies that were begun before are still on their way");
     Error::io(what, Errno::TIMEDOUT.into())
 }

@@ -25,8 +25,9 @@ const RETRY_MAX: Duration = Duration::from_secs(60);
 const RETRY_EACH: Duration = Duration::from_millis(10);
 /// An outcome that nobody asked for in so long is forgotten.
 const REMEMBERED: Duration = Duration::from_secs(60);
-/// Closes that are published at once, so that a long file does not hold up all short ones.
-const PUBLISHERS: usize = 4;
+/// Files that are published at once for other hosts, so that a long one does not hold up all short ones: as many as for programs
+/// here (see `Lanes` of the mount).
+const PUBLISHERS: usize = 16;
 /// How long such a close may take, as one of a program of this host.
 pub(crate) const CLOSED_WITHIN: Duration = Duration::from_secs(7);
 /// The outcome for whoever waits for a close.
@@ -43,6 +44,22 @@ struct Waiting {
 /// A publication that was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Ticket(u64);
+
+/// What somebody waits for, and since when.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    ticket: Ticket,
+    at: Instant,
+}
+
+/// What became of a publication that was asked for.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    UnderWay,
+    /// It did not begin: whoever asked has waited long enough for an earlier one of the same file.
+    HeldUp,
+    Ended(Result<()>),
+}
 
 /// A publication that somebody waits for, under way here or just ended.
 struct Closing {
@@ -82,6 +99,12 @@ impl Work {
         self.by_due.remove(&(waiting.due, ino));
         self.waiting_bytes -= waiting.size_bytes;
         Some(waiting)
+    }
+
+    /// Whether a publication waits for another one of the same file.
+    fn is_held_up(&self, ticket: Ticket) -> bool {
+        let waiting = self.to_publish.iter().find(|(_, waiting)| *waiting == ticket);
+        waiting.is_some_and(|(ino, _)| self.publishing.contains(ino))
     }
 
     /// The first file to publish that nobody is publishing.
@@ -176,13 +199,25 @@ impl CopyQueue {
         ticket
     }
 
-    /// What became of a publication, for each who asked for it; none while it is under way.
-    pub(crate) fn outcome(&self, ticket: Ticket) -> Option<Result<()>> {
+    /// As [`publish`](Self::publish), for whoever looks at the [`outcome`](Self::outcome).
+    pub(crate) fn ask_to_publish(&self, ino: InodeId) -> Asked {
+        Asked { ticket: self.publish(ino), at: Instant::now() }
+    }
+
+    /// What became of a publication, for each who asked for it.
+    pub(crate) fn outcome(&self, asked: Asked) -> Outcome {
         let work = self.work.lock();
-        let Some(closing) = work.closings.get(&ticket) else {
-            return Some(Err(Error::Busy("the outcome of the publication is not known".into())));
+        let Some(closing) = work.closings.get(&asked.ticket) else {
+            let unknown = Error::Busy("the outcome of the publication is not known".into());
+            return Outcome::Ended(Err(unknown));
         };
-        closing.outcome.clone().map(|outcome| outcome.map_err(Error::from))
+        match closing.outcome.clone() {
+            Some(outcome) => Outcome::Ended(outcome.map_err(Error::from)),
+            None if asked.at.elapsed() >= CLOSED_WITHIN && work.is_held_up(asked.ticket) => {
+                Outcome::HeldUp
+            }
+            None => Outcome::UnderWay,
+        }
     }
 
     /// What waits now.
@@ -406,24 +441,41 @@ mod tests {
     #[test]
     fn one_publication_serves_all_who_ask_before_it_begins_and_nobody_who_asks_later() {
         let queue = CopyQueue::default();
-        let early = [queue.publish(ino(1)), queue.publish(ino(1))];
-        assert_eq!(early[0], early[1]);
+        let early = [queue.ask_to_publish(ino(1)), queue.ask_to_publish(ino(1))];
+        assert_eq!(early[0].ticket, early[1].ticket);
         let next = || queue.next_publication().map(|(ino, ticket, _)| (ino, ticket));
-        assert_eq!(next(), Some((ino(1), early[0])));
-        let late = queue.publish(ino(1));
+        assert_eq!(next(), Some((ino(1), early[0].ticket)));
+        let late = queue.ask_to_publish(ino(1));
         let other = queue.publish(ino(2));
         assert_eq!(
             next(),
             Some((ino(2), other)),
             "nobody waits for the file that is being published"
         );
-        queue.published(ino(1), early[0], &Err(Error::NoSpace("here".into())));
-        for ticket in early {
-            assert!(matches!(queue.outcome(ticket), Some(Err(Error::NoSpace(_)))), "each hears it");
+        queue.published(ino(1), early[0].ticket, &Err(Error::NoSpace("here".into())));
+        for asked in early {
+            let outcome = queue.outcome(asked);
+            assert!(matches!(outcome, Outcome::Ended(Err(Error::NoSpace(_)))), "each hears it");
         }
-        assert!(queue.outcome(late).is_none(), "what was written since waits for its own");
-        assert_eq!(next(), Some((ino(1), late)));
-        queue.published(ino(1), late, &Ok(()));
-        assert!(matches!(queue.outcome(late), Some(Ok(()))));
+        let outcome = queue.outcome(late);
+        assert!(matches!(outcome, Outcome::UnderWay), "what was written since waits for its own");
+        assert_eq!(next(), Some((ino(1), late.ticket)));
+        queue.published(ino(1), late.ticket, &Ok(()));
+        assert!(matches!(queue.outcome(late), Outcome::Ended(Ok(()))));
+    }
+
+    #[test]
+    fn who_asked_long_ago_waits_no_more_for_an_earlier_publication_of_the_same_file() {
+        let queue = CopyQueue::default();
+        let long_ago = |asked: Asked| Asked { at: asked.at - CLOSED_WITHIN, ..asked };
+        let first = long_ago(queue.ask_to_publish(ino(1)));
+        let under_way = |asked| matches!(queue.outcome(asked), Outcome::UnderWay);
+        assert!(under_way(first), "it waits for a thread alone");
+        let begun = queue.next_publication().expect("it was asked for");
+        let second = queue.ask_to_publish(ino(1));
+        assert!(under_way(second) && under_way(first), "its copies are on their way");
+        assert!(matches!(queue.outcome(long_ago(second)), Outcome::HeldUp));
+        queue.published(ino(1), begun.1, &Ok(()));
+        assert!(under_way(long_ago(second)), "nothing is in its way");
     }
 }

@@ -8,7 +8,7 @@ use intarsia_types::{Attr, Error, FileKind, InodeId, Result, Timestamp};
 
 use crate::body::Bodies;
 use crate::clock::now;
-use crate::inode::live::{LiveState, LiveTable};
+use crate::inode::live::LiveTable;
 use crate::vfs::attributes::{AttrChange, Attributes, Validity};
 use crate::vfs::caller::{Caller, without_set_id};
 use crate::vfs::write::Writer;
@@ -121,16 +121,8 @@ impl Setter {
     /// Publishes what was written here of a file whose bytes are at other hosts. Else its publication would put the time of
     /// the last write over one that is set now.
     fn publish_elsewhere(&self, ino: InodeId) -> Result<()> {
-        if let Some(striped) = self.live.striped(ino) {
-            return self.bodies.stripes.publish(&striped, ino);
-        }
-        let written = |state: &mut LiveState| {
-            state.remote().filter(|remote| remote.may_write()).map(Arc::clone)
-        };
-        match self.live.with_existing(ino, written).flatten() {
-            Some(remote) => remote.flush(),
-            None => Ok(()),
-        }
+        let far = self.live.with_existing(ino, |state| state.far()).flatten();
+        far.map_or(Ok(()), |far| far.flush(&self.bodies.stripes, ino, false))
     }
 
     /// Puts an explicit modification time on the backing file of a live inode too, so that a later write

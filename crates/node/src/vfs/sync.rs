@@ -5,15 +5,28 @@ use std::time::Duration;
 
 use intarsia_meta::Namespace;
 use intarsia_store::BackingFile;
-use intarsia_types::{CloseMode, Durability, Error, InodeId, Result};
+use intarsia_types::{CloseMode, Durability, InodeId, Result};
 use intarsia_wire::PublishedFor;
 
 use crate::body::Bodies;
+use crate::body::seam::FarBody;
 use crate::inode::copied_files::Moment;
 use crate::inode::live::{LiveState, LiveTable};
 use crate::inode::publication::Publisher;
 use crate::inode::rights::Rights;
-use crate::replication::replicator::{ASK_AGAIN, CopyQueue, Ticket};
+use crate::replication::replicate::others_copy;
+use crate::replication::replicator::{ASK_AGAIN, Asked, CopyQueue, Outcome};
+
+/// What a call finds of the file that it publishes.
+#[derive(Default)]
+struct Written {
+    /// The bytes, if other hosts have them: they are to be published there.
+    far: Option<FarBody>,
+    /// The backing file, if the bytes are in one.
+    file: Option<Arc<BackingFile>>,
+    /// A close is to put them on stable storage.
+    syncs: bool,
+}
 
 /// Makes what was written part of records, and durable.
 pub(crate) struct Syncer {
@@ -34,15 +47,6 @@ impl Syncer {
     /// What went wrong with the data since the last flush, so that `close` reports it.
     pub(crate) fn flush(&self, ino: InodeId) -> Result<()> {
         self.rights.await_membership_to_publish(ino)?;
-        if let Some(striped) = self.live.striped(ino) {
-            self.bodies.stripes.publish(&striped, ino)?;
-            let syncs = self.live.with_existing(ino, |state| self.syncs_at_close(state));
-            return if syncs == Some(true) {
-                self.bodies.stripes.sync(&striped, true)
-            } else {
-                Ok(())
-            };
-        }
         let has_copies = self.publisher.publishes_copies(ino, Moment::Close);
         if has_copies {
             self.publisher.publish_copies(ino)?;
@@ -52,20 +56,23 @@ impl Syncer {
 
     /// What is left of a close when the copies that it waits for are made.
     fn end_flush(&self, ino: InodeId, has_copies: bool) -> Result<()> {
-        let syncs = self.live.with_existing(ino, |state| {
-            if !has_copies {
-                self.publisher.publish(ino, state)?;
-            }
-            Ok::<_, Error>(
-                self.syncs_at_close(state).then(|| state.local().map(|l| Arc::clone(&l.ro))),
-            )
-        });
-        let syncs = syncs.transpose()?.flatten();
-        self.keep_creation(ino)?;
-        match syncs {
-            Some(file) => self.sync_file(file.as_deref(), true),
-            None => Ok(()),
+        let Written { far, file, syncs } = self.publish_written(ino, has_copies)?;
+        if let Some(far) = far {
+            far.flush(&self.bodies.stripes, ino, syncs)?;
         }
+        self.keep_creation(ino)?;
+        if syncs { self.sync_file(file.as_deref(), true) } else { Ok(()) }
+    }
+
+    /// Publishes what was written here, unless that `has_copies` and so is published; and what is left to be done with no lock
+    /// held.
+    fn publish_written(&self, ino: InodeId, has_copies: bool) -> Result<Written> {
+        let written = self.live.with_existing(ino, |state| {
+            let far = if has_copies { None } else { self.publisher.publish_here(ino, state)? };
+            let file = state.local().map(|local| Arc::clone(&local.ro));
+            Ok(Written { far, file, syncs: self.syncs_at_close(state) })
+        });
+        written.unwrap_or_else(|| Ok(Written::default()))
     }
 
     /// `fsync`: durable as the deployment promises. With `durability=interval` that is the page cache,
@@ -75,10 +82,6 @@ impl Syncer {
     /// The system's own; a failed flush is final.
     pub(crate) fn fsync(&self, ino: InodeId, data_only: bool) -> Result<()> {
         self.rights.await_membership_to_publish(ino)?;
-        if let Some(striped) = self.live.striped(ino) {
-            self.bodies.stripes.publish(&striped, ino)?;
-            return self.bodies.stripes.sync(&striped, data_only);
-        }
         let has_copies = self.publisher.publishes_copies(ino, Moment::Sync);
         if has_copies {
             self.publisher.publish_copies(ino)?;
@@ -88,19 +91,10 @@ impl Syncer {
 
     /// What is left of an `fsync` when the copies that it waits for are made.
     fn end_fsync(&self, ino: InodeId, has_copies: bool, data_only: bool) -> Result<()> {
-        let file = self.live.with_existing(ino, |state| {
-            if state.writes_remotely()
-                && let Some(remote) = state.remote()
-            {
-                // Its home makes it last.
-                return state.require_ours().and_then(|()| remote.sync(data_only)).map(|()| None);
-            }
-            if !has_copies {
-                self.publisher.publish(ino, state)?;
-            }
-            Ok::<_, Error>(state.local().map(|l| Arc::clone(&l.ro)))
-        });
-        let file = file.transpose()?.flatten();
+        let Written { far, file, .. } = self.publish_written(ino, has_copies)?;
+        if let Some(far) = far {
+            far.sync(&self.bodies.stripes, ino, data_only)?;
+        }
         self.keep_creation(ino)?;
         if self.durability == Durability::Sync {
             self.sync_file(file.as_deref(), data_only)?;
@@ -152,7 +146,7 @@ impl Syncer {
         &self,
         ino: InodeId,
         published_for: PublishedFor,
-        asked: &mut Option<Ticket>,
+        asked: &mut Option<Asked>,
     ) -> Result<Option<Duration>> {
         let moment = match published_for {
             PublishedFor::Close => Moment::Close,
@@ -161,16 +155,20 @@ impl Syncer {
         self.rights.await_membership_to_publish(ino)?;
         let has_copies = match asked.take() {
             None if self.publisher.publishes_copies(ino, moment) => {
-                *asked = Some(self.copy_queue.publish(ino));
+                *asked = Some(self.copy_queue.ask_to_publish(ino));
                 return Ok(Some(ASK_AGAIN));
             }
             None => false,
-            Some(ticket) => match self.copy_queue.outcome(ticket) {
-                None => {
-                    *asked = Some(ticket);
+            Some(before) => match self.copy_queue.outcome(before) {
+                Outcome::UnderWay => {
+                    *asked = Some(before);
                     return Ok(Some(ASK_AGAIN));
                 }
-                Some(outcome) => outcome.map(|()| true)?,
+                Outcome::HeldUp => {
+                    self.publisher.withhold(ino);
+                    return Err(others_copy(ino));
+                }
+                Outcome::Ended(outcome) => outcome.map(|()| true)?,
             },
         };
         match published_for {

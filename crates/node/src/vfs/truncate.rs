@@ -14,7 +14,7 @@ use crate::vfs::write::Writer;
 impl Writer {
     pub(super) fn truncate(&self, caller: Caller, ino: InodeId, size_bytes: u64) -> Result<()> {
         let content = if size_bytes == 0 { Content::Dropped } else { Content::Kept };
-        self.leases.with_live(ino, |state| {
+        let far = self.leases.with_live(ino, |state| {
             if let Some(retry) = self.followers.recall_followers(ino, state) {
                 return Ok(Attempt::Again(retry));
             }
@@ -36,7 +36,8 @@ impl Writer {
             }
             self.truncate_live(ino, state, size_bytes, caller)?;
             self.after_idle_write(ino, state).map(Attempt::Done)
-        })
+        })?;
+        far.map_or(Ok(()), |far| far.flush(&self.bodies.stripes, ino, false))
     }
 
     /// Sets the length of a loaded live file and the times that go with it.

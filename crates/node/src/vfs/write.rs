@@ -10,7 +10,7 @@ use intarsia_types::{Error, InodeId, Result};
 
 use crate::background::queue::Queue;
 use crate::body::Bodies;
-use crate::body::seam::Source;
+use crate::body::seam::{FarBody, Source};
 use crate::body::sums::change::{Before, Change, Renewed};
 use crate::cache::remote_cache::RemoteCache;
 use crate::clock::now;
@@ -233,22 +233,27 @@ impl Writer {
         elsewhere.map_or(Ok(()), |remote| remote.allocate(mode, offset_bytes, len_bytes))
     }
 
-    /// A file changed while nobody has it open: record it and let it settle.
-    pub(crate) fn after_idle_write(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
+    /// A file changed while nobody has it open: record it and let it settle. Bytes that other hosts have are to be published
+    /// there by the caller, once nothing is locked.
+    pub(crate) fn after_idle_write(
+        &self,
+        ino: InodeId,
+        state: &mut LiveState,
+    ) -> Result<Option<FarBody>> {
         if state.is_open() {
-            return Ok(());
+            return Ok(None);
         }
         state.close_writer();
-        if let Some(remote) = state.remote() {
-            remote.flush()?;
+        let far = state.far();
+        if far.is_none() {
+            self.publisher.persist(ino, state)?;
         }
-        self.publisher.persist(ino, state)?;
         if state.mark.is_unsettled() || state.holds_lease() {
             state.enqueue_settle(&self.queue, ino);
         } else {
             state.body = None;
         }
-        Ok(())
+        Ok(far)
     }
 
     /// Copies a range between two files without bringing it to user space, sharing blocks where the
