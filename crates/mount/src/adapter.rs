@@ -765,7 +765,7 @@ impl Filesystem for Adapter {
             });
         } else if node.flush_may_block(ino(n)) {
             let n = ino(n);
-            let lane = self.lanes.for_durable(node.waits_for_copies(n, false));
+            let lane = self.lanes.for_durable(node.waits_for_hosts(n, false));
             lane.run(move || finish_empty(&node, &timer, "flush", node.flush(n), reply));
         } else {
             self.empty(&timer, "flush", node.flush(ino(n)), reply);
@@ -801,7 +801,7 @@ impl Filesystem for Adapter {
         let timer = Self::start(req, Op::FSync);
         let node = Arc::clone(&self.node);
         let n = ino(n);
-        let lane = self.lanes.for_durable(node.waits_for_copies(n, true));
+        let lane = self.lanes.for_durable(node.waits_for_hosts(n, true));
         lane.run(move || finish_empty(&node, &timer, "fsync", node.fsync(n, datasync), reply));
     }
 

@@ -7,7 +7,7 @@ use crossbeam_channel::{Sender, unbounded};
 
 use crate::calls;
 
-/// Copies of files that are made on other hosts at once while programs wait for them.
+/// Files of which other hosts get copies or parts at once while programs wait for that.
 const COPIES: usize = 16;
 /// Calls that wait for a device at once.
 const DEVICE: usize = 2;
@@ -20,7 +20,8 @@ pub(crate) struct Lanes {
     pub(crate) slow: SlowLane,
     /// For reads from another host.
     pub(crate) peers: SlowLane,
-    /// For copies on other hosts, each as long as the network needs for a whole file.
+    /// For copies on other hosts, whichever host makes them, and parts of striped files: each as long as the network needs for a
+    /// whole file.
     copies: SlowLane,
 }
 
@@ -36,8 +37,8 @@ impl Lanes {
     }
 
     /// The lane for a `close` or `fsync`.
-    pub(crate) const fn for_durable(&self, waits_for_copies: bool) -> &SlowLane {
-        if waits_for_copies { &self.copies } else { &self.slow }
+    pub(crate) const fn for_durable(&self, waits_for_hosts: bool) -> &SlowLane {
+        if waits_for_hosts { &self.copies } else { &self.slow }
     }
 }
 

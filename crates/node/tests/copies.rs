@@ -1280,3 +1280,26 @@ fn files_that_wait_for_copies_at_one_home_wait_side_by_side() {
         [&file.b, &file.a].iter().for_each(|node| _ = node.release(ino, true));
     }
 }
+
+#[test]
+fn it_is_known_which_calls_wait_for_other_hosts() {
+    let deployment = Deployment::new();
+    let file = WrittenElsewhere::start(&deployment);
+    let WrittenElsewhere { a, b, ino, .. } = &file;
+    let waits =
+        |node: &Node, ino| (node.waits_for_hosts(ino, true), node.waits_for_hosts(ino, false));
+    for node in [a, b] {
+        assert_eq!((waits(node, *ino), node.flush_may_block(*ino)), ((true, true), true));
+    }
+    b.set_xattr(*ino, b"user.intarsia.close", b"fast", SetMode::Either).unwrap();
+    assert_eq!((waits(b, *ino), b.flush_may_block(*ino)), ((false, false), false));
+    // One that has a place on two hosts, and no copies.
+    hint(a, "replicas", "1");
+    hint(a, "place", "stripe:2");
+    let (striped, _) = a
+        .create_file(ROOT_CALLER, InodeId::ROOT, b"striped", &regular(), true, &no_kernel)
+        .unwrap();
+    assert_eq!((waits(a, striped.ino), a.flush_may_block(striped.ino)), ((true, true), true));
+    a.release(striped.ino, true);
+    file.close();
+}

@@ -3,12 +3,16 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail")]
 
 use std::fs;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use intarsia_lab_tests::{Cluster, is_unmet};
 use intarsia_posix_tests::{intarsia, pattern, run, wait_for};
+use rustix::process::{Pid, Signal, kill_process};
 
 /// No call takes longer, whatever is dead (docs/semantics.md).
 const BOUND: Duration = Duration::from_secs(10);
@@ -23,6 +27,12 @@ fn files(dir: &Path) -> Vec<PathBuf> {
     (0..24).map(|n| dir.join(format!("f{n}"))).collect()
 }
 
+/// Who looks at how long calls take does so alone.
+fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn hint(path: &Path) {
     run(Command::new(intarsia()).args(["hint", "set", "replicas=2", "close=safe"]).arg(path));
 }
@@ -33,6 +43,7 @@ fn closes_that_wait_for_copies_hold_up_no_fsync() {
     if is_unmet() {
         return;
     }
+    let _alone = alone();
     let cluster = Cluster::start(3);
     let dir = cluster.mount(1).join("d");
     fs::create_dir(&dir).unwrap();
@@ -44,21 +55,90 @@ fn closes_that_wait_for_copies_hold_up_no_fsync() {
         run(command.args(["lab", "link", "--lab", cluster.name(), "n1", "--rate", rate]));
     };
     link("10mbit");
-    let done = std::sync::atomic::AtomicUsize::new(0);
+    let done = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for n in 0..4 {
             let (dir, done) = (&dir, &done);
             scope.spawn(move || {
                 // Whether it is done before the links are fast again, or fails, is not what is looked at.
                 let _ = fs::write(dir.join(format!("f{n}")), pattern(n, 24 << 20));
-                done.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+                done.fetch_add(1, Ordering::SeqCst);
             });
         }
         std::thread::sleep(Duration::from_secs(4));
         other.sync_all().unwrap();
-        assert_eq!(done.load(std::sync::atomic::Ordering::SeqCst), 0, "all of them are under way");
+        assert_eq!(done.load(Ordering::SeqCst), 0, "all of them are under way");
         link("unlimited");
     });
+}
+
+/// Stops the node of a host until it goes.
+struct Stopped(Pid);
+
+impl Stopped {
+    fn node(cluster: &Cluster, host: usize) -> Self {
+        let pid = Pid::from_raw(cluster.processes(host)[0]).unwrap();
+        kill_process(pid, Signal::STOP).unwrap();
+        Self(pid)
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        let _ = kill_process(self.0, Signal::CONT);
+    }
+}
+
+/// As many as have threads of their own, each until the host that is to have a copy is given up.
+#[test]
+fn files_that_wait_for_copies_at_their_home_hold_up_no_fsync() {
+    const FILES: u64 = 16;
+    if is_unmet() {
+        return;
+    }
+    let _alone = alone();
+    let cluster = Cluster::start(3);
+    let dir = |host: usize| cluster.mount(host).join("d");
+    fs::create_dir(dir(1)).unwrap();
+    run(Command::new(intarsia()).args(["hint", "set", "replicas=3"]).arg(dir(1)));
+    let open = |host: usize, n: u64| {
+        let path = dir(host).join(format!("f{n}"));
+        fs::File::options().read(true).write(true).open(path).unwrap()
+    };
+    // Open at their home, so that others write through it.
+    let at_home = (0..FILES).map(|n| {
+        fs::write(dir(1).join(format!("f{n}")), pattern(n, 1 << 20)).unwrap();
+        open(1, n)
+    });
+    let at_home: Vec<_> = at_home.collect();
+    let written: Vec<_> = (0..FILES).map(|n| open(2, n)).collect();
+    written.iter().for_each(|file| file.write_all_at(b"newer", 0).unwrap());
+    let other = fs::File::create(cluster.mount(2).join("other")).unwrap();
+    other.sync_all().unwrap();
+    let stopped = Stopped::node(&cluster, 3);
+    let done = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for file in &written {
+            let done = &done;
+            scope.spawn(move || {
+                // Whether it fails is not what is looked at.
+                let _ = file.sync_all();
+                done.fetch_add(1, Ordering::SeqCst);
+            });
+        }
+        // That host is waited for longer.
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(2) {
+            other.write_all_at(b"here", 0).unwrap();
+            other.sync_all().unwrap();
+            let mut start = [0; 5];
+            written[0].read_exact_at(&mut start, 0).unwrap();
+            assert_eq!(start, *b"newer");
+        }
+        assert_eq!(done.load(Ordering::SeqCst), 0, "all of them are under way");
+        drop(stopped);
+    });
+    drop((written, at_home));
 }
 
 #[test]

@@ -110,6 +110,11 @@ impl StripedFile {
         self.may_write
     }
 
+    /// Whether other hosts have parts of it.
+    pub(crate) fn has_far_parts(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part, Part::There(_)))
+    }
+
     pub(crate) fn size_bytes(&self) -> u64 {
         self.known.lock().size_bytes
     }

@@ -26,14 +26,26 @@ pub(crate) enum Moment {
 impl LiveState {
     /// Whether publishing what was written here waits for copies at that moment.
     pub(crate) fn awaits_copies(&self, placing: &Placing, moment: Moment) -> bool {
+        self.promises_copies(placing, moment) && self.holds_lease() && self.local().is_some()
+    }
+
+    /// Whether publishing what programs here wrote waits for what other hosts are to have of it at that moment: for copies, which
+    /// this host makes or the home through which it is written, or for the parts of a striped file.
+    pub(crate) fn waits_for_hosts(&self, placing: &Placing, moment: Moment) -> bool {
+        match self.striped() {
+            Some(striped) => striped.may_write() && striped.has_far_parts(),
+            None if self.writes_remotely() => self.promises_copies(placing, moment),
+            None => self.awaits_copies(placing, moment),
+        }
+    }
+
+    /// Whether the file is to have its copies when that is over.
+    fn promises_copies(&self, placing: &Placing, moment: Moment) -> bool {
         let is_promised = match self.hints.close_asked() {
             Some(mode) => mode == CloseMode::Safe,
             None => moment == Moment::Sync,
         };
-        is_promised
-            && self.holds_lease()
-            && self.local().is_some()
-            && placing.copies_wanted(&self.hints) > 1
+        is_promised && placing.copies_wanted(&self.hints) > 1
     }
 
     /// Whether the copies on other hosts hold what the home's file holds now, as far as this host made them.

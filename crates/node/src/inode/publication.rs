@@ -91,6 +91,12 @@ impl Publisher {
         self.members.is_shared() && self.live.with_existing(ino, awaits).unwrap_or(false)
     }
 
+    /// Whether publishing the file's content now waits for what other hosts are to have of it.
+    pub(crate) fn waits_for_hosts(&self, ino: InodeId, moment: Moment) -> bool {
+        let waits = |state: &mut LiveState| state.waits_for_hosts(&self.placing, moment);
+        self.members.is_shared() && self.live.with_existing(ino, waits).unwrap_or(false)
+    }
+
     /// Publishes what was written, with as many copies as the file is to have (see [`Replicas::publish`]).
     ///
     /// [`Replicas::publish`]: crate::replication::Replicas::publish

@@ -23,11 +23,11 @@ impl Node {
         self.syncer.fsync(ino, data_only)
     }
 
-    /// Whether closing the file, or `fsync` if `is_sync`, waits until copies of it are made on other hosts, which may
-    /// take as long as the network needs for its bytes.
+    /// Whether closing the file, or `fsync` if `is_sync`, waits until other hosts have copies or parts of it, which may take
+    /// as long as the network needs for its bytes.
     #[must_use]
-    pub fn waits_for_copies(&self, ino: InodeId, is_sync: bool) -> bool {
-        self.syncer.waits_for_copies(ino, is_sync)
+    pub fn waits_for_hosts(&self, ino: InodeId, is_sync: bool) -> bool {
+        self.syncer.waits_for_hosts(ino, is_sync)
     }
 
     /// Whether a flush may wait for a device or for other hosts, so that it should not hold up an event loop.

@@ -124,16 +124,16 @@ impl Syncer {
         self.durability == Durability::Sync && state.hints.close() == CloseMode::Safe
     }
 
-    /// Whether closing the file, or `fsync` if `is_sync`, waits until copies of it are made on other hosts, which may
-    /// take as long as the network needs for its bytes.
-    pub(crate) fn waits_for_copies(&self, ino: InodeId, is_sync: bool) -> bool {
-        self.publisher.publishes_copies(ino, if is_sync { Moment::Sync } else { Moment::Close })
+    /// Whether closing the file, or `fsync` if `is_sync`, waits until other hosts have copies or parts of it, which may take
+    /// as long as the network needs for its bytes.
+    pub(crate) fn waits_for_hosts(&self, ino: InodeId, is_sync: bool) -> bool {
+        self.publisher.waits_for_hosts(ino, if is_sync { Moment::Sync } else { Moment::Close })
     }
 
     /// Whether a flush may wait for a device or for other hosts, so that it should not hold up an event loop.
     pub(crate) fn flush_may_block(&self, ino: InodeId) -> bool {
         self.durability == Durability::Sync
-            || self.publisher.publishes_copies(ino, Moment::Close)
+            || self.publisher.waits_for_hosts(ino, Moment::Close)
             || self.live.striped(ino).is_some()
     }
 
