@@ -358,7 +358,8 @@ impl System for Program {
     }
 
     fn list(&self, directory: &str) -> IoResult<Self::Listing> {
-        let names = self.names(directory).map_err(|error| io(&error))?;
+        // Recorded as one call, with all lookups on the way.
+        let names = call(|| self.names(directory)).map_err(|error| io(&error))?;
         Ok(names.into_iter().map(|(name, _)| Ok(name)).collect::<Vec<_>>().into_iter())
     }
 }

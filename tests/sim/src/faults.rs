@@ -13,6 +13,9 @@ use crate::drawing::Draws;
 use crate::host::{Care, Deployment, Host};
 use crate::parts::Only;
 
+/// The longest that a server of metadata goes on without its replica before that takes its place: others miss it after 2 s.
+const APART_MAX: Duration = Duration::from_secs(2);
+
 /// Kinds of faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fault {
@@ -280,11 +283,15 @@ fn apply(
             thread::sleep(duration);
         }
         Fault::FailOver => {
-            let partition = draws.below(u64::from(cluster.deployment.metadata.partitions()));
+            let metadata = &cluster.deployment.metadata;
+            let partition = draws.below(u64::from(metadata.partitions()));
             let partition = u16::try_from(partition).unwrap_or(0);
-            cluster.deployment.metadata.fail_over(partition, duration);
+            let is_apart = draws.is_one_in(2);
+            let apart = if is_apart { (duration / 2).min(APART_MAX) } else { Duration::ZERO };
+            let times = (apart, duration - apart);
+            metadata.fail_over(partition, times, draws).map_err(|e| format!("a fail-over: {e}"))?;
             if draws.is_one_in(2) {
-                thread::sleep(duration);
+                thread::sleep(times.1);
             }
         }
         Fault::CutFromMetadata => {

@@ -31,5 +31,6 @@ mod ranges;
 mod rest;
 pub mod run;
 pub mod sameness;
+pub mod server;
 mod uses;
 mod writers;

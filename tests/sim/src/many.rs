@@ -19,6 +19,8 @@ struct Total {
     wall_s: f64,
     operations: usize,
     faults: u64,
+    lost_commits: u64,
+    dirty_reads: u64,
     /// What is wrong with each seed that failed.
     failed: BTreeMap<u64, Vec<String>>,
 }
@@ -61,12 +63,14 @@ pub(crate) fn run_many(arguments: &Arguments) -> ExitCode {
 impl Total {
     fn in_words(&self) -> String {
         format!(
-            "{} seeds, {:.2} virtual hours in {:.1} min, {} operations, {} faults, {} seeds failed {:?}",
+            "{} seeds, {:.2} virtual hours in {:.1} min, {} operations, {} faults, {} commits lost ({} dirty reads), {} seeds failed {:?}",
             self.seeds,
             self.virtual_s / 3600.0,
             self.wall_s / 60.0,
             self.operations,
             self.faults,
+            self.lost_commits,
+            self.dirty_reads,
             self.failed.len(),
             self.failed.keys().collect::<Vec<_>>()
         )
@@ -82,6 +86,8 @@ fn note(total: &Mutex<Total>, seed: u64, report: &Report, begun: Instant) {
     total.seeds += 1;
     total.virtual_s += report.virtual_s;
     total.operations += report.operations;
+    total.lost_commits += report.lost_commits;
+    total.dirty_reads += report.dirty_reads;
     total.faults += report.faults.values().sum::<u64>();
     if !report.violations.is_empty() {
         say(&format!("seed {seed}:"));

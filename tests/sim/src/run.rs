@@ -72,6 +72,10 @@ pub struct Report {
     pub slowest_ms: u64,
     /// How many faults of each kind.
     pub faults: BTreeMap<String, u64>,
+    /// Commits that fail-overs took back before anybody was told that they were made.
+    pub lost_commits: u64,
+    /// How often somebody had been shown one of these.
+    pub dirty_reads: u64,
     /// What it was made of.
     pub account: Account,
     /// What must not be.
@@ -219,7 +223,9 @@ fn worked(
     if let Some(directory) = &choices.records {
         cluster.keep_records(directory).map_err(|e| format!("{}: {e}", directory.display()))?;
     }
-    judge_history(&cluster, report)?;
+    let losses = metadata.losses();
+    (report.lost_commits, report.dirty_reads) = (losses.commits, losses.dirty_reads.len() as u64);
+    judge_history(&cluster, &since(begun, &losses.dirty_reads), report)?;
     left?;
     written?;
     let_go?;
@@ -231,7 +237,17 @@ fn worked(
     Ok(())
 }
 
-fn judge_history(cluster: &Cluster, report: &mut Report) -> Result<(), String> {
+/// Times as programs tell them.
+fn since(begun: Instant, times: &[Instant]) -> Vec<u64> {
+    let since = |at: &Instant| at.saturating_duration_since(begun).as_nanos();
+    times.iter().map(|at| u64::try_from(since(at)).unwrap_or(u64::MAX)).collect()
+}
+
+fn judge_history(
+    cluster: &Cluster,
+    dirty_reads: &[u64],
+    report: &mut Report,
+) -> Result<(), String> {
     let has_faults = !report.faults.is_empty();
     let was_slow = report.faults.keys().any(|fault| faults::makes_slow(fault));
     let rules = Rules {
@@ -249,6 +265,7 @@ fn judge_history(cluster: &Cluster, report: &mut Report) -> Result<(), String> {
             || cluster.deployment.care == Care::Safe,
     };
     let mut records = cluster.records()?;
+    records.iter_mut().for_each(|record| forget_dirty_reads(record, dirty_reads));
     if cluster.deployment.care == Care::Frail {
         records.iter_mut().for_each(forget_contents);
     }
@@ -266,6 +283,17 @@ fn judge_history(cluster: &Cluster, report: &mut Report) -> Result<(), String> {
 fn forget_contents(record: &mut Record) {
     for event in &mut record.events {
         event.outcome.take_if(|outcome| matches!(outcome, Outcome::Content(_) | Outcome::Size(_)));
+    }
+}
+
+/// Takes from a record what was seen while somebody was shown what a fail-over took back: others may see it undone until it is
+/// made again.
+fn forget_dirty_reads(record: &mut Record, dirty_reads: &[u64]) {
+    for event in &mut record.events {
+        let is_dirty = dirty_reads.iter().any(|at| (event.start..=event.end).contains(at));
+        let is_change =
+            |outcome: &Outcome| matches!(outcome, Outcome::Done | Outcome::Failed { .. });
+        event.outcome.take_if(|outcome| is_dirty && !is_change(outcome));
     }
 }
 

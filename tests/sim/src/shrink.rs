@@ -27,6 +27,8 @@ struct Shrinking {
     kinds: BTreeSet<String>,
     begun: Instant,
     until: Instant,
+    /// There is no time for another run.
+    is_over: bool,
     /// The longest that one run may take.
     limit: Duration,
     runs: u64,
@@ -50,6 +52,7 @@ pub(crate) fn shrink(seed: u64, arguments: &Arguments) -> ExitCode {
         kinds: kinds(&report),
         begun,
         until: begun + Duration::from_secs_f64(arguments.minutes.max(0.0) * 60.0),
+        is_over: false,
         limit: Duration::from_secs(arguments.limit),
         runs: 1,
         made,
@@ -95,7 +98,8 @@ impl Shrinking {
     /// Whether a smaller run fails in the same way; if so, it is the smallest so far.
     fn fails(&mut self, made: Made) -> bool {
         let left = self.until.saturating_duration_since(Instant::now()).min(self.limit);
-        if left.as_secs() == 0 {
+        self.is_over |= left.as_secs() == 0;
+        if self.is_over {
             return false;
         }
         let report = child::run(&self.program, self.seed, &made, left.as_secs());
@@ -121,8 +125,7 @@ impl Shrinking {
     }
 
     fn print(&self) {
-        let is_over = Instant::now() >= self.until;
-        let how = if is_over { "the time is over; smallest so far" } else { "smallest" };
+        let how = if self.is_over { "the time is over; smallest so far" } else { "smallest" };
         print(&format!("{how}, after {} runs:", self.runs));
         let program = Path::new(&self.program).display();
         print(&format!("  {program} {} --trace", self.made.words(self.seed).join(" ")));
