@@ -2,9 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use fuser::{Errno, FileAttr, FileType, INodeNo, TimeOrNow};
-use intarsia_node::{SetTime, Telling, Validity};
-use intarsia_types::{Attr, Error, FileKind, InodeId, Timestamp};
+use fuser::{Errno, FileAttr, FileType, INodeNo, RenameFlags, TimeOrNow};
+use intarsia_node::{NewName, RenameMode, SetTime, Telling, Validity};
+use intarsia_types::{Attr, Error, FileKind, InodeId, Result, Timestamp};
 
 /// While this node alone changes the store, what the kernel knows stays true until we change it.
 const LONG: Duration = Duration::from_secs(86_400);
@@ -136,4 +136,32 @@ pub(crate) fn errno(error: &Error, op: &'static str) -> Errno {
         tracing::trace!(op, errno = error.errno(), "{error}");
     }
     Errno::from_i32(error.errno())
+}
+
+/// What is to be made, with the mode bits of a request.
+pub(crate) fn new_name(
+    kind: FileKind,
+    mode: u32,
+    umask: u32,
+    rdev: u32,
+    target: Option<Vec<u8>>,
+) -> NewName {
+    let bits = |m: u32| u16::try_from(m & 0o7777).unwrap_or(0);
+    NewName { kind, perm: bits(mode), umask: bits(umask), rdev, target }
+}
+
+/// How a rename treats what has the new name.
+///
+/// # Errors
+/// [`Error::Invalid`].
+pub(crate) fn rename_mode(flags: RenameFlags) -> Result<RenameMode> {
+    if flags.is_empty() {
+        Ok(RenameMode::Replace)
+    } else if flags == RenameFlags::RENAME_NOREPLACE {
+        Ok(RenameMode::NoReplace)
+    } else if flags == RenameFlags::RENAME_EXCHANGE {
+        Ok(RenameMode::Exchange)
+    } else {
+        Err(Error::Invalid("this combination of rename flags is not offered".into()))
+    }
 }

@@ -6,7 +6,6 @@
 mod adapter;
 mod calls;
 mod convert;
-mod executed;
 mod kernel_readahead;
 mod locks;
 mod mode;

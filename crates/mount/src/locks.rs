@@ -3,9 +3,12 @@
 
 use std::sync::{Arc, OnceLock};
 
-use fuser::{Errno, INodeNo, Notifier, ReplyEmpty, ReplyLock};
+use fuser::{Errno, FileHandle, INodeNo, LockOwner, Notifier, ReplyEmpty, ReplyLock};
 use intarsia_node::{LockClaim, LockKind, LockMode, LockOutcome, LockSpan, Node, OpTimer};
 use intarsia_types::{Error, InodeId, NodeId, Result};
+
+use crate::adapter::appends;
+use crate::convert::ino;
 
 /// The last byte of a lock without an end, as the kernel has it.
 const KERNEL_END: u64 = i64::MAX.cast_unsigned();
@@ -41,6 +44,18 @@ pub(crate) struct LockCall {
 }
 
 impl LockCall {
+    /// Of a lock that is not waited for.
+    pub(crate) fn new(
+        (n, fh): (INodeNo, FileHandle),
+        kind: LockKind,
+        (owner, pid): (LockOwner, u32),
+        typ: i32,
+        span: LockSpan,
+    ) -> Self {
+        let (appends, owner) = (appends(fh), owner.0);
+        Self { ino: ino(n), handle: fh.0, appends, kind, owner, pid, typ, span, ticket: None }
+    }
+
     fn claim(&self, mode: LockMode) -> LockClaim {
         let Self { kind, owner, pid, span, .. } = *self;
         LockClaim { kind, owner, pid, mode, span }
@@ -108,20 +123,11 @@ fn held(node: &Node, host: &NodeId, claim: &LockClaim, reply: ReplyLock) {
 
 /// What the kernel keeps of a file may be older than the lock.
 fn drop_pages(node: &Node, ino: InodeId, appends: bool, kernel: Option<&Notifier>) {
-    let Some(kernel) = kernel.filter(|_| node.is_cached_by_kernel(ino)) else { return };
-    let drop = || {
-        if let Err(error) = kernel.inval_inode(INodeNo(ino.0), 0, 0) {
-            tracing::warn!(%ino, %error, "the kernel keeps pages of a file that was locked");
-        }
-    };
-    // Not again when the kernel asks for the attributes: it would not take a length then.
-    if node.has_old_pages(ino) {
-        node.drop_old_pages(ino, drop);
-    } else {
-        let _dropping = node.dropping_pages(ino);
-        drop();
+    if !node.drop_pages_before_lock(ino) || !appends {
+        return;
     }
-    if appends && let Err(error) = show_end(node, ino, kernel) {
+    let Some(kernel) = kernel else { return };
+    if let Err(error) = show_end(node, ino, kernel) {
         tracing::warn!(%ino, %error, "the kernel does not know where a file that was locked ends");
     }
 }

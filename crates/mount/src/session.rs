@@ -137,7 +137,11 @@ impl Mount {
         }));
         let kernel = session.notifier();
         node.set_page_dropper(Box::new(move |ino| {
-            let _ = kernel.inval_inode(INodeNo(ino.0), 0, 0);
+            match kernel.inval_inode(INodeNo(ino.0), 0, 0) {
+                // It has nothing cached.
+                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
+                outcome => outcome,
+            }
         }));
         let kernel = session.notifier();
         node.set_attribute_dropper(Box::new(move |ino| {

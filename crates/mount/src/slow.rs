@@ -4,6 +4,7 @@
 use intarsia_sync::thread::JoinHandle;
 
 use crossbeam_channel::{Sender, unbounded};
+use intarsia_node::Wait;
 
 use crate::calls;
 
@@ -17,9 +18,9 @@ type Job = Box<dyn FnOnce() + Send>;
 /// The lanes of a mount, by what their jobs wait for: who waits for one thing does not hold up the others.
 pub(crate) struct Lanes {
     /// For a device, for the metadata.
-    pub(crate) slow: SlowLane,
+    slow: SlowLane,
     /// For reads from another host.
-    pub(crate) peers: SlowLane,
+    peers: SlowLane,
     /// For copies on other hosts, whichever host makes them, and parts of striped files: each as long as the network needs for a
     /// whole file.
     copies: SlowLane,
@@ -36,21 +37,30 @@ impl Lanes {
         })
     }
 
-    /// The lane for a `close` or `fsync`.
-    pub(crate) const fn for_durable(&self, waits_for_hosts: bool) -> &SlowLane {
-        if waits_for_hosts { &self.copies } else { &self.slow }
+    /// Runs a job on the lane for what it waits for; here and now if that is nothing.
+    pub(crate) fn run(&self, wait: Wait, job: impl FnOnce() + Send + 'static) {
+        match wait {
+            Wait::Nothing => job(),
+            Wait::Device => self.slow.run(job),
+            Wait::Hosts => self.copies.run(job),
+        }
+    }
+
+    /// Runs a job that waits for bytes of another host.
+    pub(crate) fn run_far_read(&self, job: impl FnOnce() + Send + 'static) {
+        self.peers.run(job);
     }
 }
 
 /// Threads that run jobs in order of arrival. Dropping it waits for the jobs under way.
-pub(crate) struct SlowLane {
+struct SlowLane {
     jobs: Option<Sender<Job>>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl SlowLane {
     /// Starts the threads, named `name-0` and so on.
-    pub(crate) fn start(name: &str, threads: usize) -> std::io::Result<Self> {
+    fn start(name: &str, threads: usize) -> std::io::Result<Self> {
         let (jobs, queue) = unbounded::<Job>();
         let threads = (0..threads)
             .map(|i| {
@@ -66,7 +76,7 @@ impl SlowLane {
     }
 
     /// Hands a job over. The job owns its reply; if the lane is gone the reply's drop answers EIO.
-    pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) {
+    fn run(&self, job: impl FnOnce() + Send + 'static) {
         if let Some(jobs) = &self.jobs {
             // A send fails only when every thread has ended, and then the unanswered reply says so.
             let _ = jobs.send(Box::new(calls::carried(job)));

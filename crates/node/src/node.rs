@@ -20,12 +20,11 @@ use intarsia_sync::Instant;
 use intarsia_types::{Durability, Result};
 
 use crate::background::queue::Queue;
-use crate::cache::far_pages::FarPages;
-use crate::cache::pages::OldPages;
 use crate::directory::directory_lease::DirectoryLeases;
 use crate::identity::Identity;
 use crate::inode::Inodes;
 use crate::inode::live::LiveTable;
+use crate::inode::paging::Paging;
 use crate::inode::removal::Removal;
 use crate::kernel::{Kernel, PageCache};
 use crate::lifecycle::checking::Checker;
@@ -55,9 +54,8 @@ pub struct Node {
     pub(crate) namespace: Arc<Namespace>,
     pub(crate) tiers: Arc<Tiers>,
     pub(crate) live: Arc<LiveTable>,
-    pub(crate) old_pages: Arc<OldPages>,
-    /// What the kernel keeps of other hosts' files.
-    pub(crate) far_pages: Arc<FarPages>,
+    /// What the kernel keeps of files that others may change.
+    pub(crate) paging: Arc<Paging>,
     /// Whether there are other hosts, and whether this one is a member.
     pub(crate) members: Members,
     /// The other hosts, in a store of several.

@@ -6,6 +6,7 @@
 pub(crate) mod acl;
 pub(crate) mod attributes;
 pub(crate) mod caller;
+pub(crate) mod executed;
 pub(crate) mod hints;
 pub(crate) mod listing;
 pub(crate) mod locating;

@@ -15,6 +15,7 @@ use intarsia_node::{
 };
 use intarsia_transport::DeploymentKey;
 use intarsia_types::{ByteCount, Error, FileKind, InodeId, NodeId, Result};
+use parking_lot::Mutex;
 
 const ROOT_CALLER: Caller = Caller { uid: 0, gid: 0 };
 const STORE: &str = "000102030405060708090a0b0c0d0e0f";
@@ -298,6 +299,15 @@ fn what_the_kernel_has_of_a_file_is_dropped_before_it_is_told_what_another_host_
     let deployment = Deployment::new();
     let (a, b) = (deployment.start("a"), deployment.start("b"));
     a.meet_members().unwrap();
+    let meanwhile = Arc::<Mutex<Option<InodeId>>>::default();
+    let (changed, writer, reader) = (Arc::clone(&meanwhile), Arc::clone(&a), Arc::downgrade(&b));
+    b.set_page_dropper(Box::new(move |_| {
+        if let Some(ino) = changed.lock().take() {
+            overwrite(&writer, ino, 0, b"again", false).unwrap();
+            reader.upgrade().unwrap().attributes(ino).unwrap();
+        }
+        Ok(())
+    }));
     for (name, len) in [("small", 50), ("large", MIB)] {
         let ino = put(&a, name, &pattern(len, 6));
         b.open_file(ROOT_CALLER, ino, false, false, &no_kernel).unwrap();
@@ -307,12 +317,10 @@ fn what_the_kernel_has_of_a_file_is_dropped_before_it_is_told_what_another_host_
         assert_eq!(b.attributes(ino).unwrap().0.size_bytes, len as u64 + 4);
         assert!(b.has_old_pages(ino), "{name}");
         // What changes while they are being dropped counts for the next time.
-        b.drop_old_pages(ino, || {
-            overwrite(&a, ino, 0, b"again", false).unwrap();
-            b.attributes(ino).unwrap();
-        });
-        assert!(b.has_old_pages(ino), "{name}");
-        b.drop_old_pages(ino, || ());
+        *meanwhile.lock() = Some(ino);
+        assert!(b.drop_old_pages(ino));
+        assert!(b.has_old_pages(ino) && meanwhile.lock().is_none(), "{name}");
+        assert!(b.drop_old_pages(ino));
         assert!(!b.has_old_pages(ino), "{name}");
         b.release(ino, false);
     }

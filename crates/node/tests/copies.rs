@@ -19,7 +19,7 @@ use deployment::{
 };
 use hooked::{Hook, Hooked};
 use intarsia_meta::{Extra, Inode, Mutation, Namespace, allowance, keys};
-use intarsia_node::{AttrChange, KernelBacking, NewName, Node, RenameMode, SetMode};
+use intarsia_node::{AttrChange, KernelBacking, NewName, Node, RenameMode, SetMode, Wait};
 use intarsia_types::{ByteCount, Durability, Error, FileKind, InodeId, PartitionId, Result};
 
 /// New files have two copies when their close returns.
@@ -1286,20 +1286,19 @@ fn it_is_known_which_calls_wait_for_other_hosts() {
     let deployment = Deployment::new();
     let file = WrittenElsewhere::start(&deployment);
     let WrittenElsewhere { a, b, ino, .. } = &file;
-    let waits =
-        |node: &Node, ino| (node.waits_for_hosts(ino, true), node.waits_for_hosts(ino, false));
+    let waits = |node: &Node, ino| (node.fsync_waits_for(ino), node.flush_waits_for(ino));
     for node in [a, b] {
-        assert_eq!((waits(node, *ino), node.flush_may_block(*ino)), ((true, true), true));
+        assert_eq!(waits(node, *ino), (Wait::Hosts, Wait::Hosts));
     }
     b.set_xattr(*ino, b"user.intarsia.close", b"fast", SetMode::Either).unwrap();
-    assert_eq!((waits(b, *ino), b.flush_may_block(*ino)), ((false, false), false));
+    assert_eq!(waits(b, *ino), (Wait::Device, Wait::Nothing));
     // One that has a place on two hosts, and no copies.
     hint(a, "replicas", "1");
     hint(a, "place", "stripe:2");
     let (striped, _) = a
         .create_file(ROOT_CALLER, InodeId::ROOT, b"striped", &regular(), true, &no_kernel)
         .unwrap();
-    assert_eq!((waits(a, striped.ino), a.flush_may_block(striped.ino)), ((true, true), true));
+    assert_eq!(waits(a, striped.ino), (Wait::Hosts, Wait::Hosts));
     a.release(striped.ino, true);
     file.close();
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use intarsia_node::{
-    AttrChange, Caller, CheckOptions, KernelBacking, NewName, Node, NodeOptions, RenameMode,
+    AttrChange, Caller, CheckOptions, KernelBacking, NewName, Node, NodeOptions, Pages, RenameMode,
     SetMode,
 };
 use intarsia_types::{ByteCount, Error, FileKind, InodeId, TierSpec};
@@ -302,10 +302,10 @@ fn a_change_there_is_seen_at_the_next_open() {
     let ino = bench.find("small").unwrap();
     assert_eq!(bench.node.attributes(ino).unwrap().0.size_bytes, 22);
     let opened = bench.node.open_file(ROOT_CALLER, ino, false, false, &no_kernel).unwrap();
-    assert!(!opened.keeps_cache, "the kernel's pages are of the old content");
+    assert_eq!(opened.pages, Pages::Renewed, "the kernel's pages are of the old content");
     bench.node.release(ino, false);
     let opened = bench.node.open_file(ROOT_CALLER, ino, false, false, &no_kernel).unwrap();
-    assert!(opened.keeps_cache);
+    assert_eq!(opened.pages, Pages::Kept);
     bench.node.release(ino, false);
     assert_eq!(bench.read("small").unwrap(), b"more bytes than before");
     // Replaced by another file, also while it is open here.

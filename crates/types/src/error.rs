@@ -68,6 +68,9 @@ pub enum Error {
     /// The rename crosses stores.
     #[error("not on this store")]
     CrossDevice,
+    /// The file runs as a program.
+    #[error("text file busy")]
+    Running,
     /// Another holder is in the way.
     #[error("busy: {0}")]
     Busy(String),
@@ -108,6 +111,7 @@ mod errno {
     pub(super) const EINVAL: i32 = 22;
     pub(super) const ENFILE: i32 = 23;
     pub(super) const EMFILE: i32 = 24;
+    pub(super) const ETXTBSY: i32 = 26;
     pub(super) const EFBIG: i32 = 27;
     pub(super) const ENOSPC: i32 = 28;
     pub(super) const EROFS: i32 = 30;
@@ -158,6 +162,7 @@ impl Error {
             Self::BadHandle => errno::EBADF,
             Self::NoData => errno::ENXIO,
             Self::CrossDevice => errno::EXDEV,
+            Self::Running => errno::ETXTBSY,
             Self::Busy(_) => errno::EBUSY,
             Self::Corrupt { .. } | Self::Engine(_) => errno::EIO,
             Self::Io { source, .. } => match source.raw_os_error() {

@@ -94,6 +94,12 @@ impl From<&Error> for Fault {
             Error::BadHandle => Self::BadHandle,
             Error::NoData => Self::NoData,
             Error::CrossDevice => Self::CrossDevice,
+            // Only the host that runs a file knows of it.
+            Error::Running => Self::Io {
+                what: error.to_string(),
+                errno: Some(error.errno()),
+                text: String::new(),
+            },
             Error::Busy(text) => Self::Busy(cut(text)),
             Error::Corrupt { ino, what } => Self::Corrupt { ino: *ino, what: cut(what) },
             Error::Engine(text) => Self::Engine(cut(text)),

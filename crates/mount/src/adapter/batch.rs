@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use fuser::{Errno, INodeNo, ReplyIoctl, Request};
-use intarsia_node::{Caller, Located, Node, Op};
+use intarsia_node::{Caller, Located, Node, Op, Wait};
 use intarsia_types::{Error, Hint, InodeId};
 use rustix::ioctl::{Opcode, opcode};
 
@@ -57,7 +57,7 @@ impl Adapter {
         let (node, caller, dir) = (Arc::clone(&self.node), caller(req), ino(n));
         let timer = Self::start_in(req, n, Op::Tag);
         let asked = asked.to_vec();
-        self.lanes.slow.run(move || {
+        self.lanes.run(Wait::Device, move || {
             let answers = tag_all(&node, caller, dir, &asked);
             node.counters().finish(&timer, answers.is_ok());
             calls::end(answers.is_ok());

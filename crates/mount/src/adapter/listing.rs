@@ -8,7 +8,8 @@ use fuser::{FileAttr, FileType, INodeNo, ReplyDirectory, ReplyDirectoryPlus};
 use intarsia_node::OpTimer;
 use intarsia_types::{InodeId, Result};
 
-use super::{Adapter, GENERATION};
+use super::Adapter;
+use super::answers::GENERATION;
 use crate::convert::{attribute_ttl, errno, file_type, ino, no_attributes, ttl};
 
 /// Cookies of "." and ".."; the entries' own come after.

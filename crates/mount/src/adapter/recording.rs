@@ -10,8 +10,9 @@ use intarsia_node::{
 };
 use intarsia_types::Result;
 
-use super::{Adapter, HANDLE_SHIFT, may_write, rename_mode};
-use crate::convert::ino;
+use super::Adapter;
+use super::opening::{may_write, number};
+use crate::convert::{ino, rename_mode};
 
 impl Adapter {
     /// A file was opened, or made and opened.
@@ -32,7 +33,7 @@ impl Adapter {
             is_passthrough: opened.passthrough.is_some(),
         };
         self.node.record_open(&OpenedFile {
-            handle: handle.0 >> HANDLE_SHIFT,
+            handle: number(handle),
             thread: req.pid(),
             ino: ino(n),
             access,
@@ -48,7 +49,7 @@ impl Adapter {
         bytes: (u64, usize),
         timer: &OpTimer,
     ) {
-        self.node.recorder().moved(handle.0 >> HANDLE_SHIFT, direction, bytes, timer.started());
+        self.node.recorder().moved(number(handle), direction, bytes, timer.started());
     }
 
     /// A name was made or removed.

@@ -19,7 +19,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use intarsia_sync::{Instant, Mutex};
-use intarsia_types::{InodeId, NodeId};
+use intarsia_types::{Error, InodeId, NodeId, Result};
 
 use crate::body::beside::FillsUp;
 use crate::body::remote::RemoteFile;
@@ -31,12 +31,13 @@ const SOON: Duration = Duration::from_secs(1);
 /// Most files that are remembered. Forgetting one costs its pages at the next opening.
 const FILES_MAX: usize = 1 << 16;
 
-/// Has the kernel drop its pages of a file; waits for reads of it under way.
-pub type DropPages = dyn Fn(InodeId) + Send + Sync;
+/// Has the kernel drop its pages of a file; waits for reads of it under way, and has written pages sent first. No error if it
+/// has none.
+pub type DropPages = dyn Fn(InodeId) -> std::io::Result<()> + Send + Sync;
 
 /// Which content the home of a file vouched for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stamp {
+pub(crate) struct Stamp {
     pub(super) home: NodeId,
     pub(super) number: u64,
 }
@@ -151,11 +152,21 @@ impl FarPages {
         self.kernel.get().is_some()
     }
 
-    pub(super) fn drop_pages(&self, ino: InodeId) {
-        if let Some(drop_pages) = self.kernel.get() {
-            let _dropping = self.lengths.dropping(ino);
-            drop_pages(ino);
+    /// Has the kernel drop its pages of a file. To be called with no lock held: that waits for reads under way.
+    pub(crate) fn drop_pages(&self, ino: InodeId) {
+        if let Err(error) = self.flush_pages(ino) {
+            tracing::warn!(%ino, %error, "the kernel keeps pages of a file");
         }
+    }
+
+    /// As [`drop_pages`](Self::drop_pages), for what the kernel has written to its pages and not sent yet.
+    ///
+    /// # Errors
+    /// They could not be written.
+    pub(crate) fn flush_pages(&self, ino: InodeId) -> Result<()> {
+        let Some(drop_pages) = self.kernel.get() else { return Ok(()) };
+        let _dropping = self.lengths.dropping(ino);
+        drop_pages(ino).map_err(|error| Error::io("flush the kernel's pages", error))
     }
 
     /// How a file of another host is opened here for reading.

@@ -54,19 +54,13 @@ impl OldPages {
         self.age(ino).is_some()
     }
 
-    /// Has `drop_pages` drop the kernel's pages of a file if they are outdated, while `dropping` holds.
-    pub(crate) fn drop_with<D>(
-        &self,
-        ino: InodeId,
-        dropping: impl FnOnce() -> D,
-        drop_pages: impl FnOnce(),
-    ) {
-        let Some(before) = self.age(ino) else { return };
-        let dropping = dropping();
+    /// Has `drop_pages` drop the kernel's pages of a file if they are outdated. Whether they were.
+    pub(crate) fn drop_with(&self, ino: InodeId, drop_pages: impl FnOnce()) -> bool {
+        let Some(before) = self.age(ino) else { return false };
         drop_pages();
-        drop(dropping);
         // Only now: others that are about to tell the kernel a length drop the pages too, or wait for us.
         self.remove_if(ino, |age| age.writers == 0 && age.changes == before.changes);
+        true
     }
 
     fn is_any(&self) -> bool {

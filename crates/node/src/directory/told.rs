@@ -110,7 +110,8 @@ impl Told {
         told
     }
 
-    fn drop_attributes_of(&self, ino: InodeId) -> bool {
+    /// Has the kernel ask anew for the attributes of a file; false if it does not know it.
+    pub(crate) fn drop_attributes_of(&self, ino: InodeId) -> bool {
         self.dropper.get().is_none_or(|drop_attributes| drop_attributes(ino))
     }
 

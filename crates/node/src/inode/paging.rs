@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use intarsia_policy::IoMode;
 use intarsia_types::{Attr, InodeId, NodeId};
 
 use crate::body::Body;
@@ -35,6 +36,18 @@ impl LiveState {
     }
 }
 
+/// What the kernel is to drop of a file that is being opened.
+#[derive(Debug, Default)]
+pub(crate) struct Outdated {
+    /// Its pages of an earlier open may soon be stale: passthrough writes go past them.
+    pub(crate) pages: bool,
+    /// Its pages, too: what it reads from now on is this content of another host.
+    pub(crate) begins: Option<Stamp>,
+    /// Its attributes: truncating the file cleared set-id bits, which the kernel leaves to us, or nobody knows which length
+    /// it has.
+    pub(crate) attributes: bool,
+}
+
 /// What the kernel has cached, and is sent, of live files at other hosts.
 pub(crate) struct Paging {
     pub(crate) live: Arc<LiveTable>,
@@ -55,6 +68,39 @@ impl Paging {
     pub(crate) fn grant(&self, ino: InodeId, state: &LiveState) -> Grant {
         let grant = |remote: &Arc<_>| self.far_pages.grant_read(ino, remote);
         state.remote().map_or(Grant::Refused, grant)
+    }
+
+    /// Has the kernel drop what it has of a file that is being opened, and that is old. With no lock held.
+    pub(crate) fn drop_outdated(&self, ino: InodeId, outdated: &Outdated) {
+        if outdated.pages {
+            self.far_pages.drop_pages(ino);
+        }
+        if let Some(stamp) = &outdated.begins {
+            self.far_pages.drop_pages(ino);
+            self.far_pages.begin(ino, stamp);
+        }
+        if outdated.attributes {
+            self.directory_leases.told.drop_attributes_of(ino);
+        }
+    }
+
+    /// Has the kernel drop its pages of a file if they are outdated: it is about to be told the attributes. Where it is told
+    /// of a greater length it would show what stands behind the old one in its last page: zeros. With no lock held.
+    pub(crate) fn drop_old(&self, ino: InodeId) -> bool {
+        self.old_pages.drop_with(ino, || self.far_pages.drop_pages(ino))
+    }
+
+    /// Has the kernel drop its pages of a file that was just locked; they may be older than the lock. Whether it caches any.
+    pub(crate) fn drop_before_lock(&self, ino: InodeId) -> bool {
+        let is_cached = |state: &mut LiveState| state.mode == IoMode::Cached;
+        if !self.live.with_existing(ino, is_cached).unwrap_or(false) {
+            return false;
+        }
+        // Not again when the kernel asks for the attributes: it would not take a length then.
+        if !self.drop_old(ino) {
+            self.far_pages.drop_pages(ino);
+        }
+        true
     }
 
     /// Whether the home vouches for the pages that the kernel has.

@@ -8,6 +8,7 @@ use crate::vfs::caller::Caller;
 use crate::vfs::names::NewName;
 use crate::vfs::open::{Opened, Registrar};
 use crate::vfs::read::Reading;
+use crate::vfs::sync::Wait;
 
 use super::Node;
 
@@ -211,10 +212,16 @@ impl Node {
         self.calls.reader.count_read(bytes)
     }
 
+    /// What [`seek`](Self::seek) may wait for.
+    #[must_use]
+    pub fn seek_waits_for(&self, ino: InodeId) -> Wait {
+        self.calls.reader.seek_waits_for(ino)
+    }
+
     /// The next data or hole at or after an offset.
     ///
     /// # Errors
-    /// [`Error::NoData`](intarsia_types::Error::NoData) past the end.
+    /// [`Error::NoData`](intarsia_types::Error::NoData) past the end, or the kernel's written pages could not be had.
     pub fn seek(&self, ino: InodeId, offset_bytes: u64, hole: bool) -> Result<u64> {
         self.calls.reader.seek(ino, offset_bytes, hole)
     }
@@ -265,9 +272,13 @@ impl Node {
         self.calls.writer.copy_range(from, from_offset_bytes, to, to_offset_bytes, len_bytes)
     }
 
-    /// Whether somebody may write to the file through the process now.
-    #[must_use]
-    pub fn is_written_through_us(&self, ino: InodeId) -> bool {
-        self.calls.writer.is_written_through_us(ino)
+    /// The kernel has opened a file to run it, until [`end_running`](Self::end_running): who opens it to read does not cut it.
+    pub fn begin_running(&self, ino: InodeId) {
+        self.calls.opener.executed.begin(ino);
+    }
+
+    /// The kernel has closed it.
+    pub fn end_running(&self, ino: InodeId) {
+        self.calls.opener.executed.end(ino);
     }
 }

@@ -4,6 +4,7 @@ use intarsia_types::{InodeId, Result};
 
 use super::Node;
 use crate::record::{ChangedName, Detail, OpenedFile, RecordStatus, Recorder};
+use crate::vfs::sync::Wait;
 
 impl Node {
     /// A close: what was written becomes part of the record, and durable where that was promised.
@@ -23,17 +24,16 @@ impl Node {
         self.syncer.fsync(ino, data_only)
     }
 
-    /// Whether closing the file, or `fsync` if `is_sync`, waits until other hosts have copies or parts of it, which may take
-    /// as long as the network needs for its bytes.
+    /// What [`flush`](Self::flush) may wait for.
     #[must_use]
-    pub fn waits_for_hosts(&self, ino: InodeId, is_sync: bool) -> bool {
-        self.syncer.waits_for_hosts(ino, is_sync)
+    pub fn flush_waits_for(&self, ino: InodeId) -> Wait {
+        self.syncer.flush_waits_for(ino)
     }
 
-    /// Whether a flush may wait for a device or for other hosts, so that it should not hold up an event loop.
+    /// What [`fsync`](Self::fsync) may wait for.
     #[must_use]
-    pub fn flush_may_block(&self, ino: InodeId) -> bool {
-        self.syncer.flush_may_block(ino)
+    pub fn fsync_waits_for(&self, ino: InodeId) -> Wait {
+        self.syncer.fsync_waits_for(ino)
     }
 
     /// The last reference to an open handle is gone. Whether [`reader_left`](Self::reader_left) is to be told, which waits for

@@ -7,7 +7,7 @@ use intarsia_sync::Instant;
 use intarsia_types::{Attr, FileKind, InodeId};
 
 use crate::cache::brief_pages::Asked;
-use crate::cache::far_pages::{DropPages, Stamp};
+use crate::cache::far_pages::DropPages;
 use crate::cache::kernel_length::Dropping;
 use crate::directory::telling::Telling;
 use crate::directory::told::AttributeDropper;
@@ -17,47 +17,47 @@ use super::Node;
 impl Node {
     /// The mount offers to have the kernel drop pages.
     pub fn set_page_dropper(&self, drop_pages: Box<DropPages>) {
-        self.far_pages.offer(drop_pages);
-    }
-
-    /// The kernel has dropped what it had of a file that is being opened.
-    pub fn begin_pages(&self, ino: InodeId, stamp: &Stamp) {
-        self.far_pages.begin(ino, stamp);
+        self.paging.far_pages.offer(drop_pages);
     }
 
     /// Whether the kernel may have pages of a file that are older than what the node says of it.
     #[must_use]
     pub fn has_old_pages(&self, ino: InodeId) -> bool {
-        self.old_pages.has(ino)
+        self.paging.old_pages.has(ino)
     }
 
     /// Takes note that it may.
     pub fn note_old_pages(&self, ino: InodeId) {
-        self.old_pages.note(ino);
+        self.paging.old_pages.note(ino);
     }
 
-    /// Has `drop_pages` drop the kernel's pages of a file if they are outdated. To be called with no lock held: it waits
-    /// for reads under way.
-    pub fn drop_old_pages(&self, ino: InodeId, drop_pages: impl FnOnce()) {
-        self.old_pages.drop_with(ino, || self.dropping_pages(ino), drop_pages);
+    /// Has the kernel drop its pages of a file if they are outdated, before it is told the attributes. To be called with no lock
+    /// held: it waits for reads under way. Whether they were.
+    pub fn drop_old_pages(&self, ino: InodeId) -> bool {
+        self.paging.drop_old(ino)
+    }
+
+    /// Has the kernel drop its pages of a file that was just locked. Whether it caches any.
+    pub fn drop_pages_before_lock(&self, ino: InodeId) -> bool {
+        self.paging.drop_before_lock(ino)
     }
 
     /// The kernel is about to drop pages of a file.
     #[must_use]
     pub fn dropping_pages(&self, ino: InodeId) -> Dropping<'_> {
-        self.far_pages.lengths.dropping(ino)
+        self.paging.far_pages.lengths.dropping(ino)
     }
 
     /// The kernel asks for the length of a file, which others may write to.
     #[must_use]
     pub fn asked_for_length(&self, ino: InodeId) -> Option<Asked<'_>> {
-        self.members.is_shared().then(|| self.far_pages.asked_for_length(ino))
+        self.members.is_shared().then(|| self.paging.far_pages.asked_for_length(ino))
     }
 
     /// The kernel is about to be sent attributes that it asked for at `asked`.
     pub fn tell_length(&self, attr: &Attr, asked: Instant) {
         if self.members.is_shared() && attr.kind == FileKind::Regular {
-            self.far_pages.lengths.tell(attr.ino, asked, attr.size_bytes);
+            self.paging.far_pages.lengths.tell(attr.ino, asked, attr.size_bytes);
         }
     }
 

@@ -27,6 +27,7 @@ use crate::space::inode_count::InodeCount;
 use crate::status::Reporter;
 use crate::vfs::Calls;
 use crate::vfs::attributes::Attributes;
+use crate::vfs::executed::Executed;
 use crate::vfs::hints::Hinting;
 use crate::vfs::locating::Locator;
 use crate::vfs::locking::Lockable;
@@ -303,6 +304,7 @@ impl Services<'_> {
             following: Arc::clone(&self.inode.following),
             members: self.parts.members.clone(),
             far_pages: Arc::clone(&self.parts.far_pages),
+            kernel: Arc::clone(&self.parts.kernel),
         }
     }
 
@@ -405,6 +407,7 @@ impl Services<'_> {
             syncer: Arc::clone(with.syncer),
             paging: Arc::clone(&self.parts.paging),
             far_pages: Arc::clone(&self.parts.far_pages),
+            executed: Executed::default(),
         }
     }
 

@@ -10,12 +10,12 @@ use intarsia_types::{Error, HintSet, InodeId, Result};
 
 use crate::body::stripes::Wish;
 use crate::body::{Bodies, Body, LocalBody};
-use crate::cache::far_pages::{FarPages, Grant, Paged, Stamp};
+use crate::cache::far_pages::{FarPages, Grant, Paged};
 use crate::inode::elsewhere::Elsewhere;
 use crate::inode::followers::Followers;
 use crate::inode::lease::{Attempt, Content, Leases};
 use crate::inode::live::{LiveState, LiveTable};
-use crate::inode::paging::Paging;
+use crate::inode::paging::{Outdated, Paging};
 use crate::inode::rights::Rights;
 use crate::members::Members;
 use crate::membership::cluster::Cluster;
@@ -25,6 +25,7 @@ use crate::space::placing::Placing;
 use crate::space::tiers::Tiers;
 use crate::vfs::attributes::Attributes;
 use crate::vfs::caller::Caller;
+use crate::vfs::executed::Executed;
 use crate::vfs::recollection::Recollections;
 use crate::vfs::recording::Recording;
 use crate::vfs::sync::Syncer;
@@ -35,27 +36,29 @@ pub use crate::inode::live::KernelBacking;
 /// Registers a backing file with the kernel for passthrough.
 pub type Registrar<'a> = dyn Fn(BorrowedFd<'_>) -> std::io::Result<KernelBacking> + 'a;
 
-/// How an open file is to be served.
+/// What the kernel may do with its pages of a file that is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pages {
+    /// Keep them from one open to the next: all changes come through it.
+    Kept,
+    /// Keep them as long as the other host that has the bytes vouches for them; reads for its pages are those of
+    /// [`begin_page_read`](crate::Node::begin_page_read).
+    Vouched,
+    /// Use them while the file is open, and begin anew then.
+    Renewed,
+    /// Go past them: another host may change the file at any moment.
+    Bypassed,
+}
+
+/// How an open file is to be served. What the kernel had of it and was old it has been made to drop.
 #[derive(Clone)]
 pub struct Opened {
     /// The kernel's registration, for passthrough; else requests come to the process.
     pub passthrough: Option<KernelBacking>,
     /// Whether `close` has to tell us, because something must happen then.
     pub wants_flush: bool,
-    /// All changes come through this kernel, so its pages stay true from one open to the next.
-    pub keeps_cache: bool,
-    /// Pages that the kernel cached at an earlier open may soon be stale: passthrough writes go past them.
-    pub outdates_cache: bool,
-    /// It is read here, and another host may change it at any moment.
-    pub changes_elsewhere: bool,
-    /// The bytes are at another host, and the kernel reads them through its pages.
-    pub is_paged: bool,
-    /// The pages that the kernel cached at an earlier open are to be dropped, and then
-    /// [`begin_pages`](crate::Node::begin_pages) is to be told.
-    pub begins_pages: Option<Stamp>,
-    /// The kernel is to ask for the attributes again: truncating it cleared set-id bits, which the kernel leaves to us, or
-    /// nobody knows which length it has.
-    pub outdates_attributes: bool,
+    /// Its pages.
+    pub pages: Pages,
 }
 
 impl std::fmt::Debug for Opened {
@@ -92,6 +95,7 @@ pub(crate) struct Opener {
     pub(crate) syncer: Arc<Syncer>,
     pub(crate) paging: Arc<Paging>,
     pub(crate) far_pages: Arc<FarPages>,
+    pub(crate) executed: Executed,
 }
 
 impl Opener {
@@ -111,8 +115,11 @@ impl Opener {
         if flags.write {
             self.members.await_sure_membership()?;
         }
+        if truncate && !write {
+            self.executed.refuse(ino)?;
+        }
         let content = if truncate { Content::Dropped } else { Content::Kept };
-        self.leases.with_live(ino, |state| {
+        let (opened, outdated) = self.leases.with_live(ino, |state| {
             if flags.write
                 && let Some(retry) = self.followers.recall_followers(ino, state)
             {
@@ -150,7 +157,9 @@ impl Opener {
                 self.recollections.note_told(&inode, self.attributes.before_reading());
             }
             opened.map(Attempt::Done)
-        })
+        })?;
+        self.paging.drop_outdated(ino, &outdated);
+        Ok(opened)
     }
 
     /// Has a file that holds nothing, and is to be written, go where its hints say by now; its record.
@@ -190,7 +199,8 @@ impl Opener {
                 state.mark_seen();
             }
             let opened = self.open_loaded(caller, inode, state, flags, registrar);
-            opened.inspect_err(|_| self.rights.leave_right(inode.ino, state))
+            let opened = opened.inspect_err(|_| self.rights.leave_right(inode.ino, state));
+            opened.map(|(opened, _)| opened)
         })
     }
 
@@ -208,9 +218,10 @@ impl Opener {
             let inode = self.bodies.stripes.lay(cluster, inode, wish, &hints)?;
             state.write_stripes(&self.bodies.stripes, &inode)?;
             state.hints = hints;
-            self.open_loaded(caller, &inode, state, flags, &|_| {
+            let opened = self.open_loaded(caller, &inode, state, flags, &|_| {
                 Err(std::io::ErrorKind::Unsupported.into())
-            })
+            });
+            opened.map(|(opened, _)| opened)
         })
     }
 
@@ -221,7 +232,7 @@ impl Opener {
         state: &mut LiveState,
         flags: OpenFlags,
         registrar: &Registrar<'_>,
-    ) -> Result<Opened> {
+    ) -> Result<(Opened, Outdated)> {
         if flags.write && self.members.is_shared() {
             self.elsewhere.let_go_for_room(inode, state, flags.truncate)?;
         }
@@ -251,9 +262,9 @@ impl Opener {
         }
         let has_cleared_set_id =
             flags.truncate && !caller.keeps_set_id() && caller.set_id_cleared(inode) != inode.perm;
-        let mut opened = self.opened(inode.ino, state, flags);
-        opened.outdates_attributes |= has_cleared_set_id;
-        Ok(opened)
+        let (opened, mut outdated) = self.opened(inode.ino, state, flags);
+        outdated.attributes |= has_cleared_set_id;
+        Ok((opened, outdated))
     }
 
     fn choose_mode(
@@ -307,7 +318,7 @@ impl Opener {
         Ok(())
     }
 
-    fn opened(&self, ino: InodeId, state: &mut LiveState, flags: OpenFlags) -> Opened {
+    fn opened(&self, ino: InodeId, state: &mut LiveState, flags: OpenFlags) -> (Opened, Outdated) {
         let is_passthrough = state.mode == IoMode::Passthrough;
         let counter = if is_passthrough {
             &self.metrics.opens_passthrough
@@ -321,22 +332,32 @@ impl Opener {
             && self.members.is_shared()
             && state.may_change_elsewhere();
         let grant = if is_far { self.paging.grant(ino, state) } else { Grant::Refused };
-        let is_paged = grant != Grant::Refused;
-        if is_paged && state.paged.is_none() {
+        let pages = match grant {
+            Grant::Refused if is_far => Pages::Bypassed,
+            Grant::Refused if self.keeps_pages(ino) => Pages::Kept,
+            Grant::Refused => Pages::Renewed,
+            _ => Pages::Vouched,
+        };
+        if pages == Pages::Vouched && state.paged.is_none() {
             state.paged = Some(Paged::new(state.size_bytes().ok()));
         }
-        Opened {
+        let opened = Opened {
             passthrough: state.kernel.clone().filter(|_| is_passthrough),
             // Other hosts see at their next open what was closed here.
             wants_flush: (flags.write && (!is_passthrough || self.members.is_shared()))
                 || syncs_at_close,
-            keeps_cache: (!self.members.is_shared() && !self.bodies.lower.take_outdated(ino))
-                || is_paged,
-            outdates_cache: is_passthrough && flags.write,
-            changes_elsewhere: is_far && !is_paged,
-            is_paged,
-            begins_pages: grant.begins(),
-            outdates_attributes: is_far && !is_paged && self.far_pages.has_doubtful_length(ino),
-        }
+            pages,
+        };
+        let outdated = Outdated {
+            pages: is_passthrough && flags.write,
+            begins: grant.begins(),
+            attributes: pages == Pages::Bypassed && self.far_pages.has_doubtful_length(ino),
+        };
+        (opened, outdated)
+    }
+
+    /// Whether all changes of a file come through this kernel, as far as is known.
+    fn keeps_pages(&self, ino: InodeId) -> bool {
+        !self.members.is_shared() && !self.bodies.lower.take_outdated(ino)
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use intarsia_codec::BlockSums;
 use intarsia_meta::Namespace;
+use intarsia_policy::IoMode;
 use intarsia_store::BackingFile;
 use intarsia_sync::Instant;
 use intarsia_types::{Error, InodeId, Result};
@@ -19,8 +20,10 @@ use crate::cache::far_pages::FarPages;
 use crate::inode::following::Following;
 use crate::inode::live::{LiveState, LiveTable};
 use crate::inode::paging::Paging;
+use crate::kernel::Kernel;
 use crate::members::Members;
 use crate::metrics::Metrics;
+use crate::vfs::sync::Wait;
 
 /// What was looked at so lately is not looked at again to find the end of a file: as long as the kernel keeps attributes.
 const RECENT: Duration = Duration::from_millis(20);
@@ -47,6 +50,7 @@ pub(crate) struct Reader {
     pub(crate) following: Arc<Following>,
     pub(crate) members: Members,
     pub(crate) far_pages: Arc<FarPages>,
+    pub(crate) kernel: Arc<Kernel>,
 }
 
 impl Reader {
@@ -191,11 +195,26 @@ impl Reader {
         }
     }
 
+    /// What a [`seek`](Self::seek) may wait for.
+    pub(crate) fn seek_waits_for(&self, ino: InodeId) -> Wait {
+        if self.has_unseen_pages(ino) { Wait::Device } else { Wait::Nothing }
+    }
+
+    /// Whether the kernel may hold written pages of the file that we have not seen.
+    fn has_unseen_pages(&self, ino: InodeId) -> bool {
+        let is_written = |state: &mut LiveState| state.writers > 0 && state.mode == IoMode::Cached;
+        self.kernel.has_write_back() && self.live.with_existing(ino, is_written).unwrap_or(false)
+    }
+
     /// The next data or hole at or after an offset.
     ///
     /// # Errors
-    /// [`Error::NoData`] past the end.
+    /// [`Error::NoData`] past the end, or the kernel's written pages could not be had.
     pub(crate) fn seek(&self, ino: InodeId, offset_bytes: u64, hole: bool) -> Result<u64> {
+        if self.has_unseen_pages(ino) {
+            // They would look like holes.
+            self.far_pages.flush_pages(ino)?;
+        }
         self.live.reach(ino, |state| {
             self.following.ensure_loaded(ino, state)?;
             state.seek(offset_bytes, hole)

@@ -17,6 +17,17 @@ use crate::inode::rights::Rights;
 use crate::replication::replicate::others_copy;
 use crate::replication::replicator::{ASK_AGAIN, Asked, CopyQueue, Outcome};
 
+/// What a call may wait for. Who waits for one thing is not to hold up who waits for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// For nothing that takes long.
+    Nothing,
+    /// For a device of this host, or the metadata.
+    Device,
+    /// Until other hosts have copies or parts of the file, as long as the network needs for its bytes.
+    Hosts,
+}
+
 /// What a call finds of the file that it publishes.
 #[derive(Default)]
 struct Written {
@@ -124,17 +135,20 @@ impl Syncer {
         self.durability == Durability::Sync && state.hints.close() == CloseMode::Safe
     }
 
-    /// Whether closing the file, or `fsync` if `is_sync`, waits until other hosts have copies or parts of it, which may take
-    /// as long as the network needs for its bytes.
-    pub(crate) fn waits_for_hosts(&self, ino: InodeId, is_sync: bool) -> bool {
-        self.publisher.waits_for_hosts(ino, if is_sync { Moment::Sync } else { Moment::Close })
+    /// What a close of the file may wait for.
+    pub(crate) fn flush_waits_for(&self, ino: InodeId) -> Wait {
+        if self.publisher.waits_for_hosts(ino, Moment::Close) {
+            Wait::Hosts
+        } else if self.durability == Durability::Sync || self.live.striped(ino).is_some() {
+            Wait::Device
+        } else {
+            Wait::Nothing
+        }
     }
 
-    /// Whether a flush may wait for a device or for other hosts, so that it should not hold up an event loop.
-    pub(crate) fn flush_may_block(&self, ino: InodeId) -> bool {
-        self.durability == Durability::Sync
-            || self.publisher.waits_for_hosts(ino, Moment::Close)
-            || self.live.striped(ino).is_some()
+    /// What an `fsync` of the file may wait for.
+    pub(crate) fn fsync_waits_for(&self, ino: InodeId) -> Wait {
+        if self.publisher.waits_for_hosts(ino, Moment::Sync) { Wait::Hosts } else { Wait::Device }
     }
 
     /// Publishes what another host wrote through this one, as the same call of a program here would. If that waits for copies,

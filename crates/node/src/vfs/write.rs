@@ -333,11 +333,6 @@ impl Writer {
         }
         Ok(n)
     }
-
-    /// Whether somebody may write to the file through the process now.
-    pub(crate) fn is_written_through_us(&self, ino: InodeId) -> bool {
-        self.live.with_existing(ino, |s| s.writers > 0 && s.mode == IoMode::Cached).unwrap_or(false)
-    }
 }
 
 /// What `fallocate(2)` makes of the content of a file; none if that is not known here.
