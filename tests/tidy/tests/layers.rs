@@ -68,6 +68,9 @@ const GRANT_DEADLINES: &[(&str, &str)] = &[
 /// What a fence in documentation may name that opens an example of Rust.
 const EXAMPLES: &[&str] = &["", "rust", "no_run", "should_panic", "compile_fail"];
 
+/// What a source file has at most.
+const LINES_MAX: usize = 500;
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
@@ -137,6 +140,17 @@ fn unsafe_stays_where_it_is_reviewed() {
                     || code.contains("unsafe impl")
             });
             assert!(!is_unsafe, "{}: unsafe belongs in codec or store", path.display());
+        }
+    }
+}
+
+/// Tests stand beside what they test, and do not count.
+#[test]
+fn source_files_stay_readable() {
+    for name in crates().keys() {
+        for path in sources(&root().join("crates").join(name).join("src")) {
+            let lines = product_code(&path).lines().count();
+            assert!(lines <= LINES_MAX, "{}: {lines} lines: split it", path.display());
         }
     }
 }

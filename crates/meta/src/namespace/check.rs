@@ -4,6 +4,7 @@
 //! some 100 bytes an inode.
 
 mod damage;
+mod known;
 mod repair;
 mod survey;
 

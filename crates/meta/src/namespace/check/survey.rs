@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use intarsia_types::{
-    BackingRef, FileKind, InodeId, Layout, PartitionId, RecordedHints, Result, TierId,
-};
+use intarsia_types::{BackingRef, FileKind, InodeId, Layout, PartitionId, Result, TierId};
 
 use super::damage::{Damage, Name};
+use super::known::{Body, Known, KnownDir, Walk};
 use super::{CheckProgress, CheckReport};
 use crate::dentry::Dentry;
 use crate::intent::Intent;
@@ -18,59 +17,6 @@ use crate::{Inode, Key, Value, keys};
 const PAGE: usize = 4096;
 
 type Progress<'p> = &'p mut dyn FnMut(CheckProgress);
-
-/// What was read of one inode.
-struct Known {
-    /// `None` when the record cannot be read; then nothing more is concluded about it.
-    kind: Option<FileKind>,
-    links: u32,
-    /// Names found.
-    names: u32,
-    has_xattrs: bool,
-    /// What its record says; `None` if that does not note them.
-    hints: Option<RecordedHints>,
-    checksummed: bool,
-    /// Whether its body is a record and holds bytes.
-    has_body: Body,
-    found: Found,
-}
-
-#[derive(PartialEq, Eq)]
-enum Body {
-    None,
-    Empty,
-    Some,
-}
-
-/// Which records were found beside an inode.
-#[derive(Default)]
-struct Found {
-    xattrs: bool,
-    hints: RecordedHints,
-    body: bool,
-    checksums: bool,
-    orphan: bool,
-}
-
-/// What was read of one directory, beyond its inode.
-struct KnownDir {
-    parent: InodeId,
-    name_hash: u64,
-    entries: u64,
-    found_entries: u64,
-    found_subdirs: u32,
-    /// Whether the name that it knows as its own exists.
-    has_own_name: bool,
-    walk: Walk,
-}
-
-/// Whether the way up from a directory has been followed.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Walk {
-    Not,
-    Now,
-    Done,
-}
 
 /// The records as they were read, and the damage found.
 #[derive(Default)]
@@ -471,43 +417,4 @@ impl Survey {
 
 fn read_counter(ns: &Namespace, partition: PartitionId, key: &Key) -> Result<u64> {
     ns.engine.get(partition, key)?.as_deref().map_or(Ok(0), decode_counter)
-}
-
-impl Known {
-    fn of(inode: Option<&Inode>) -> Self {
-        Self {
-            kind: inode.map(|inode| inode.kind),
-            links: inode.map_or(0, |inode| inode.nlink),
-            names: 0,
-            has_xattrs: inode.is_some_and(|inode| inode.has_xattrs),
-            hints: inode.and_then(|inode| inode.hints.clone()),
-            checksummed: inode.is_some_and(|inode| inode.checksummed),
-            has_body: inode.map_or(Body::None, Body::of),
-            found: Found::default(),
-        }
-    }
-}
-
-impl Body {
-    fn of(inode: &Inode) -> Self {
-        match (&inode.layout, inode.size_bytes) {
-            (Layout::Inline, 0) => Self::Empty,
-            (Layout::Inline, _) => Self::Some,
-            _ => Self::None,
-        }
-    }
-}
-
-impl KnownDir {
-    fn of(inode: &Inode, name_hash: u64) -> Self {
-        Self {
-            parent: inode.parent,
-            name_hash,
-            entries: inode.entries,
-            found_entries: 0,
-            found_subdirs: 0,
-            has_own_name: false,
-            walk: Walk::Not,
-        }
-    }
 }
