@@ -16,3 +16,8 @@ pub(crate) fn now() -> Timestamp {
 
 /// Some kernels keep times to a tick of at most so much: what follows within it does not show in them.
 pub(crate) const TICK: Duration = Duration::from_millis(20);
+
+/// Whether what changes a file from now on gets a later time than this.
+pub(crate) fn is_ticked(ctime: Timestamp) -> bool {
+    intarsia_sync::system_now().duration_since(ctime.into()).is_ok_and(|age| age >= TICK)
+}

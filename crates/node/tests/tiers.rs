@@ -3,19 +3,25 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail")]
 
 mod deployment;
+#[path = "../../meta/tests/common/hooked.rs"]
+mod hooked;
 
 use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use deployment::{
     Deployment, MIB, ROOT_CALLER, close_all, crash, get, home, no_kernel, overwrite, pattern, put,
     wait_until,
 };
+use hooked::{Hook, Hooked};
+use intarsia_meta::keys;
 use intarsia_node::{CheckOptions, MoveOptions, MoveReport, Node, NodeOptions, SetMode};
 use intarsia_policy::Speeds;
-use intarsia_types::{ByteCount, Error, InodeId, TierClass, TierSpec};
+use intarsia_types::{ByteCount, Error, InodeId, PartitionId, Result, TierClass, TierSpec};
+use parking_lot::Mutex;
 use proptest::prelude::*;
 
 const UNBOUNDED: MoveOptions = MoveOptions { bytes_per_s: None };
@@ -251,6 +257,94 @@ fn the_home_of_a_file_moves_it_when_another_host_sets_the_hint() {
     overwrite(&b, ino, 0, b"from b", false).unwrap();
     assert_eq!(&get(&a, "f").unwrap()[..6], b"from b");
     close_all(&[a, b]);
+}
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// Does something once the sums of a file are read, as they are when its copy in another tier is compared.
+#[derive(Default)]
+struct WhenCopied(Mutex<Option<Work>>);
+
+impl Hook for WhenCopied {
+    fn before_request(&self, what: &str, of: &mut dyn Iterator<Item = &[u8]>) {
+        let mut is_of_sums = false;
+        for key in of {
+            is_of_sums |= what == "get" && key.starts_with(&[keys::CHECKSUM]);
+        }
+        let work = self.0.lock().take_if(|_| is_of_sums);
+        if let Some(work) = work {
+            work();
+        }
+    }
+
+    fn before_commit(&self, _: PartitionId) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Has a file of 1 MiB of `pattern(1)` go to another tier, with something done by another thread while it is copied. The host, the
+/// file, and whether that was done within half a minute.
+fn moved_while(
+    deployment: &Deployment,
+    work: impl FnOnce(&Arc<Node>, InodeId) + Send + 'static,
+) -> (Arc<Node>, InodeId, bool) {
+    let mut engine = None;
+    let a = deployment.start_as("a", |options| {
+        two_classes(options);
+        let cluster = options.cluster.as_mut().unwrap();
+        let hooked = Hooked::new(Arc::clone(&cluster.engine), WhenCopied::default());
+        cluster.engine = Arc::clone(&hooked) as _;
+        engine = Some(hooked);
+    });
+    let engine = engine.unwrap();
+    let ino = put(&a, "f", &pattern(MIB, 1));
+    wait_until("it is summed", || a.locate("/f").unwrap().checksummed);
+    let before = tier_of(&a, "f");
+    let (sender, receiver) = channel();
+    let host = Arc::clone(&a);
+    *engine.hook.0.lock() = Some(Box::new(move || {
+        let (done, is_done) = channel();
+        std::thread::spawn(move || {
+            work(&host, ino);
+            let _ = done.send(());
+        });
+        sender.send(is_done.recv_timeout(Duration::from_secs(30)).is_ok()).unwrap();
+    }));
+    set_tier(&a, ino, b"disk");
+    let is_done = receiver.recv_timeout(Duration::from_secs(60)).unwrap();
+    wait_until("it moves", || tier_of(&a, "f") != before);
+    (a, ino, is_done)
+}
+
+#[test]
+fn nobody_waits_for_a_file_while_it_is_copied_into_another_tier() {
+    let deployment = Deployment::new();
+    let (a, _, is_read) = moved_while(&deployment, |a, ino| {
+        assert_eq!(a.attributes(ino).unwrap().0.size_bytes, MIB as u64);
+        a.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
+        let mut start = [0; 100];
+        assert_eq!(a.read(ino, 0, &mut start).unwrap(), 100);
+        assert_eq!(start, pattern(MIB, 1)[..100]);
+        a.release(ino, true);
+    });
+    assert!(is_read, "it was read meanwhile");
+    assert_eq!(get(&a, "f").unwrap(), pattern(MIB, 1));
+    close_all(&[a]);
+}
+
+#[test]
+fn what_is_written_while_a_file_is_copied_into_another_tier_goes_there_too() {
+    let deployment = Deployment::new();
+    let (a, _, is_written) = moved_while(&deployment, |a, ino| {
+        overwrite(a, ino, 5, b"of the same length", false).unwrap();
+    });
+    assert!(is_written, "it was written meanwhile");
+    let mut expected = pattern(MIB, 1);
+    expected[5..23].copy_from_slice(b"of the same length");
+    assert_eq!(get(&a, "f").unwrap(), expected);
+    settle(&a);
+    assert_eq!(faults(&a), 0);
+    close_all(&[a]);
 }
 
 #[test]

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use intarsia_meta::{Extra, FreeFile, Inode, Namespace, allowance};
 use intarsia_policy::{Room, Speeds, Transfer, check_speeds, plan_balance};
-use intarsia_store::Tier;
+use intarsia_store::{BackingFile, BackingStat, Tier};
 use intarsia_types::{BackingRef, Error, InodeId, Layout, Result, TierId};
 use intarsia_wire::Request;
 
 use crate::background::queue::{Queue, Waiting};
 use crate::body::integrity::{stored_sums, sum_file};
+use crate::clock::{TICK, is_ticked};
 use crate::inode::lease::{Attempt, Content, Leases};
 use crate::inode::live::{LiveState, LiveTable};
 use crate::inode::settling::{Release, Settler};
@@ -170,17 +171,94 @@ impl TierChanges {
         Ok(())
     }
 
-    /// Puts a file of this host that nobody has open into another of its tiers.
+    /// Puts a file of this host that nobody has open into another of its tiers. It is copied while nobody has to wait for it; if
+    /// somebody opens or changes it meanwhile, it stays where it is.
     pub(super) fn change_tier(&self, ino: InodeId, to: TierId) -> Result<Fetched> {
         if self.members.is_shared() {
             self.members.await_membership()?;
         }
+        let Some(inode) = self.settled(ino)? else { return Ok(Fetched::InUse) };
+        // It may have become so small that it stands beside its inode, or have gone to another host.
+        let from = self.copies.own(&inode).ok_or(Error::NotFound)?;
+        if from.tier == to {
+            return Ok(Fetched::Here);
+        }
+        let tier = self.tiers.get(to)?;
+        if tier.is_low() || !tier.fits(inode.size_bytes) {
+            return Err(Error::NoSpace(format!("tier {} has no room for it", name_of(tier))));
+        }
+        let copying = self.begin(inode, from, to)?;
+        let outcome = self.copy_compared(&copying).and_then(|()| self.put_in_place(&copying));
+        let left = match &outcome {
+            Ok(Fetched::Here) => return outcome,
+            Ok(_) => self.discard(&copying, &Error::Busy("it is in use".into())),
+            Err(error) => self.discard(&copying, error),
+        };
+        left.and(outcome)
+    }
+
+    /// The record of a file that nobody has open, with all that was written in it; none if somebody has.
+    fn settled(&self, ino: InodeId) -> Result<Option<Inode>> {
+        self.live.reach(ino, |state| {
+            if !self.settles(ino, state)? {
+                return Ok(None);
+            }
+            self.namespace.get(ino).map(Some)
+        })
+    }
+
+    /// Whether nobody has the file open, and what was written is in the record: that not before its copies are made.
+    fn settles(&self, ino: InodeId, state: &mut LiveState) -> Result<bool> {
+        Ok(!state.is_open()
+            && !state.publishing.is_withheld()
+            && self.settler.try_settle(ino, state, &Release::Settled)?)
+    }
+
+    fn begin(&self, inode: Inode, from: BackingRef, to: TierId) -> Result<Copying> {
+        let source = self.tiers.get(from.tier)?.open_file(from.file, false)?;
+        if !is_ticked(source.stat()?.ctime) {
+            intarsia_sync::thread::sleep(TICK);
+        }
+        let seen = source.stat()?;
+        if !is_ticked(seen.ctime) {
+            return Err(Error::Busy("the file is being written to".into()));
+        }
+        let (to, file) = self.tiers.take_file(to, &self.namespace)?;
+        Ok(Copying { inode, from, source, seen, to, file })
+    }
+
+    /// Copies, reads the copy, and compares it with what is stored of the file, or with the file itself.
+    fn copy_compared(&self, copying: &Copying) -> Result<()> {
+        let Copying { inode, source, file, to, .. } = copying;
+        self.ledger.copy_from(*to, |buffer, at| {
+            if self.queue.is_stopping() {
+                return Err(Error::Busy("the node is about to stop".into()));
+            }
+            source.read_at(buffer, at)
+        })?;
+        let wanted = match inode.checksummed {
+            true => stored_sums(&self.namespace, inode.ino)?,
+            false => sum_file(source)?,
+        };
+        if sum_file(file)? != wanted {
+            copying.require_unchanged()?;
+            // Whoever opens it to write has its sums removed.
+            if self.namespace.get(inode.ino)?.version != inode.version {
+                return Err(Error::Busy("the file was opened while it was being moved".into()));
+            }
+            let what = "a copy in another tier differs from what was written".to_owned();
+            return Err(Error::Corrupt { ino: inode.ino, what });
+        }
+        self.tiers.force_out(file)?;
+        file.set_mtime(inode.mtime)
+    }
+
+    /// Names the copy in the record in place of the file, if that has not changed. A crash before that leaves a free file, and one
+    /// after it the old file as a free one.
+    fn put_in_place(&self, copying: &Copying) -> Result<Fetched> {
+        let ino = copying.inode.ino;
         self.leases.with_live(ino, |state| {
-            // What was written goes into the record first, and that not before its copies are made.
-            if state.is_open()
-                || state.publishing.is_withheld()
-                || !self.settler.try_settle(ino, state, &Release::Settled)?
-            {
+            if !self.settles(ino, state)? {
                 return Ok(Attempt::Done(Fetched::InUse));
             }
             let inode = match self.leases.prepare(ino, state, Some(Content::Kept))? {
@@ -192,71 +270,40 @@ impl TierChanges {
                 state.body = None;
                 return Ok(Attempt::Done(Fetched::InUse));
             }
-            let outcome = self.put_into(&inode, state, to);
+            let placed = self.record_copy(copying, &inode, state);
             if state.holds_lease() {
                 state.enqueue_settle(&self.queue, ino);
             }
-            outcome.map(Attempt::Done)
+            placed.map(|()| Attempt::Done(Fetched::Here))
         })
     }
 
-    /// The copy is compared before the record names it; a crash before that leaves a free file, and one after it the old
-    /// file as a free one.
-    fn put_into(&self, inode: &Inode, state: &mut LiveState, to: TierId) -> Result<Fetched> {
-        // It may have become so small that it stands beside its inode, or have gone to another host.
-        let from = self.copies.own(inode).ok_or(Error::NotFound)?;
-        if from.tier == to {
-            return Ok(Fetched::Here);
+    fn record_copy(&self, copying: &Copying, inode: &Inode, state: &mut LiveState) -> Result<()> {
+        let Copying { from, to, file, .. } = copying;
+        if self.copies.own(inode) != Some(*from) {
+            return Err(Error::Busy("the file moved while it was being copied".into()));
         }
-        let tier = self.tiers.get(to)?;
-        if tier.is_low() || !tier.fits(inode.size_bytes) {
-            return Err(Error::NoSpace(format!("tier {} has no room for it", name_of(tier))));
-        }
-        let (backing, file) = self.tiers.take_file(to, &self.namespace)?;
-        let moved = self
-            .copy_compared(inode, from, backing)
-            .and_then(|()| self.tiers.force_out(&file))
-            .and_then(|()| file.set_mtime(inode.mtime))
-            .and_then(|()| self.record_tier(inode, state, from, backing));
-        if let Err(error) = moved {
-            drop(file);
-            self.ledger.discard_unrecorded(inode.ino, backing, &error)?;
-            return Err(error);
-        }
-        tier.account(0, file.stat()?.blocks_512);
+        copying.require_unchanged()?;
+        // Its time may have been set meanwhile.
+        file.set_mtime(inode.mtime)?;
+        let (tier, blocks_512) = (self.tiers.get(to.tier)?, file.stat()?.blocks_512);
+        // The last that may fail: after it the copy is the file.
+        self.record_tier(inode, state, *from, *to)?;
+        tier.account(0, blocks_512);
         state.body = None;
         state.sums.unload();
         state.accounted_512 = 0;
         if self.members.is_shared() {
-            self.replicas.note_dropped(&[from]);
+            self.replicas.note_dropped(&[*from]);
         } else {
             self.queue.reclaim(from.tier, FreeFile::of(inode.ino, from.file));
         }
-        Ok(Fetched::Here)
+        Ok(())
     }
 
-    /// Copies, reads the copy, and compares it with what is stored of the file, or with the file itself.
-    fn copy_compared(&self, inode: &Inode, from: BackingRef, to: BackingRef) -> Result<()> {
-        let open = |backing: BackingRef| {
-            self.tiers.get(backing.tier).and_then(|tier| tier.open_file(backing.file, false))
-        };
-        let source = open(from)?;
-        self.ledger.copy_from(to, |buffer, at| {
-            if self.queue.is_stopping() {
-                return Err(Error::Busy("the node is about to stop".into()));
-            }
-            source.read_at(buffer, at)
-        })?;
-        let wanted = if inode.checksummed {
-            stored_sums(&self.namespace, inode.ino)?
-        } else {
-            sum_file(&source)?
-        };
-        if sum_file(&open(to)?)? == wanted {
-            return Ok(());
-        }
-        let what = "a copy in another tier differs from what was written".to_owned();
-        Err(Error::Corrupt { ino: inode.ino, what })
+    /// Gives a copy up that was not recorded because of `error`.
+    fn discard(&self, copying: &Copying, error: &Error) -> Result<()> {
+        self.ledger.discard_unrecorded(copying.inode.ino, copying.to, error)
     }
 
     fn record_tier(
@@ -280,6 +327,30 @@ impl TierChanges {
         })?;
         state.record = Some(recorded);
         Ok(())
+    }
+}
+
+/// A file on its way into another tier.
+struct Copying {
+    /// Its record when that began.
+    inode: Inode,
+    from: BackingRef,
+    source: BackingFile,
+    /// What the source was then; whatever is written to it since changes its time.
+    seen: BackingStat,
+    to: BackingRef,
+    file: BackingFile,
+}
+
+impl Copying {
+    /// # Errors
+    /// [`Error::Busy`] if somebody has written to the file since.
+    fn require_unchanged(&self) -> Result<()> {
+        let now = self.source.stat()?;
+        if (now.size_bytes, now.ctime) == (self.seen.size_bytes, self.seen.ctime) {
+            return Ok(());
+        }
+        Err(Error::Busy("the file changed while it was being moved".into()))
     }
 }
 

@@ -17,7 +17,7 @@ use intarsia_types::{BackingRef, Error, InodeId, Result, TierClass, Timestamp};
 use rustix::io::Errno;
 
 use crate::background::throttle::Pace;
-use crate::clock::TICK;
+use crate::clock::{TICK, is_ticked};
 use crate::membership::cluster::Cluster;
 use crate::replication::Replicas;
 use crate::replication::further::Further;
@@ -216,9 +216,4 @@ impl Copied {
         };
         Ok(self.sum == piece_sum(&source)?)
     }
-}
-
-/// Whether what changes a file from now on gets a later time than this.
-fn is_ticked(ctime: Timestamp) -> bool {
-    intarsia_sync::system_now().duration_since(ctime.into()).is_ok_and(|age| age >= TICK)
 }
