@@ -14,7 +14,17 @@ from typing import Any
 
 import pytest
 from intarsia.seed import __main__ as command
-from intarsia.seed import findings, home, links, probe, rounds, together, watch
+from intarsia.seed import (
+    effects,
+    home,
+    leases,
+    links,
+    passthrough,
+    probe,
+    rounds,
+    together,
+    watch,
+)
 from intarsia.seed.errors import SeedError
 from intarsia.seed.profile import PLACES, Made, numbers_of, profile_of
 from intarsia.seed.remote import Remote
@@ -229,7 +239,7 @@ def test_a_device_that_slows_down_after_a_burst_is_told_with_the_burst() -> None
     assert numbers["read.burst_bytes"] == pytest.approx(10 * MIB)
     assert numbers["read.burst_bytes_per_second"] == pytest.approx(1e9)
     assert numbers["read.bytes_per_second"] == pytest.approx(MIB / slow)
-    found = {one.name: one for one in findings.effects(measurement([times] * 3))}
+    found = {one.name: one for one in effects.effects(measurement([times] * 3))}
     assert found["burst"].is_there
     assert found["burst"].ratio.mean == pytest.approx(slow / fast)
     made = profile_of(measurement([times] * 3), Plan(Path("/tmp")), Made("x", 1, None, None, ()))
@@ -244,7 +254,7 @@ def test_a_device_of_one_rate_has_no_burst(seconds: list[float]) -> None:
     first = {f"first_{size}": 1e-3 + size * 1e-9 for size in probe.CALLS}
     times = means(**first, **course(seconds))
     assert not any("burst" in name for name in numbers_of(times))
-    found = {one.name: one for one in findings.effects(measurement([times] * 3))}
+    found = {one.name: one for one in effects.effects(measurement([times] * 3))}
     assert not found["burst"].is_there
 
 
@@ -261,7 +271,7 @@ def _fails(_path: str, _size: int) -> None:
 
 def test_effects_are_found_from_the_times_alone() -> None:
     times = means(**{f"over_{MIB}": 5e-4, "anywhere_65536": 4e-4, "fsync_mib": 2e-3})
-    found = {one.name: one for one in findings.effects(measurement([times] * 3))}
+    found = {one.name: one for one in effects.effects(measurement([times] * 3))}
     assert found["page cache"].is_there
     assert found["page cache"].ratio.mean == pytest.approx(5.1, abs=0.1)
     assert found["read-ahead"].is_there
@@ -270,21 +280,79 @@ def test_effects_are_found_from_the_times_alone() -> None:
     assert "removed names" not in found
     assert "page cache of other hosts" not in found
     far = {**times, f"far_{MIB}": 4e-2, f"again_{MIB}": 1e-4}
-    found = {one.name: one for one in findings.effects(measurement([far] * 3))}
+    found = {one.name: one for one in effects.effects(measurement([far] * 3))}
     assert found["page cache of other hosts"].is_there
     again = {**times, "create_after": 2 * times["create"]}
-    found = {one.name: one for one in findings.effects(measurement([again] * 3))}
+    found = {one.name: one for one in effects.effects(measurement([again] * 3))}
     assert found["removed names"].is_there
     memory = means(**{f"cold_{MIB}": 1.05e-4, f"over_{MIB}": 1.06e-3, "fsync_mib": 0.0})
-    found = {one.name: one for one in findings.effects(measurement([memory] * 3))}
+    found = {one.name: one for one in effects.effects(measurement([memory] * 3))}
     assert not any(
         found[name].is_there for name in ("page cache", "first touch", "buffered writes")
     )
 
 
+def test_what_another_host_has_just_changed_is_asked_for_again() -> None:
+    leased = {"changed_stat": 4e-4, "calm_stat": 1e-6, "changed_open": 2e-6, "calm_open": 2e-6}
+    leased |= {"changed_create": 9e-4, "calm_create": 3e-4, "taken_create": 5e-4}
+    times = means(held_create=5e-4, **leased)
+    found = {one.name: one for one in effects.effects(measurement([times] * 3))}
+    assert found["metadata leases, stat"].is_there
+    assert "(400.0 µs instead of 1.0 µs)" in found["metadata leases, stat"].text
+    assert not found["metadata leases, open"].is_there
+    assert "(2.0 µs and 2.0 µs)" in found["metadata leases, open"].text
+    assert found["metadata leases, create"].ratio.mean == pytest.approx(3.0)
+    assert not found["metadata leases, change"].is_there
+    assert found["metadata leases, change"].times == ("taken_create", "held_create")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "is_there", "said"),
+    [
+        ((1.1e-6, 1.2e-6, 1.1e-6), True, "the kernel serves it by itself"),
+        ((2.0e-5, 2.2e-5, 2.1e-5), False, "it asks a program or another host"),
+        ((1.0e-6, 1.0e-6, 2.1e-5), False, "cannot be told"),
+    ],
+)
+def test_small_calls_tell_whether_the_kernel_serves_them(
+    seconds: tuple[float, ...], is_there: bool, said: str
+) -> None:
+    rows = [means(small_write=one, plain_write=1e-6) for one in seconds]
+    found = {one.name: one for one in effects.effects(measurement(rows))}
+    assert "kernel passthrough, reads" not in found
+    assert found["kernel passthrough, writes"].is_there is is_there
+    assert said in found["kernel passthrough, writes"].text
+    assert "1.0 µs in a plain directory" in found["kernel passthrough, writes"].text
+
+
+def test_leases_are_probed_by_both_hosts_and_in_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "keeps_disturbed", True)
+    leases.prepare(str(tmp_path))
+    changed = leases.change(str(tmp_path))
+    assert len(changed["taken_create"]) == len(changed["held_create"]) == 9
+    assert {path.parent.name.partition("-")[0] for path in tmp_path.glob("*/taken")} == {"changed"}
+    looked = leases.look(str(tmp_path))
+    for call in ("stat", "open", "create"):
+        assert len(looked[f"changed_{call}"]) == len(looked[f"calm_{call}"]) == 3
+
+
+def test_small_calls_leave_nothing_in_either_directory(tmp_path: Path) -> None:
+    here, plain = tmp_path / "here", tmp_path / "plain"
+    here.mkdir()
+    plain.mkdir()
+    found = passthrough.small_calls(str(here), plain)
+    assert set(found) == {
+        *(f"{kind}_{call}" for kind in ("small", "plain") for call in ("read", "write")),
+        rounds.DISTURBED,
+    }
+    assert not [*here.iterdir(), *plain.iterdir()]
+
+
 def test_an_effect_that_the_noise_can_explain_is_none() -> None:
     rows = [means(**{f"cold_{MIB}": seconds}) for seconds in (1e-4, 1e-4, 1e-4, 8e-4)]
-    found = {one.name: one for one in findings.effects(measurement(rows))}
+    found = {one.name: one for one in effects.effects(measurement(rows))}
     assert found["page cache"].ratio.mean > 1.2
     assert not found["page cache"].is_there
 
@@ -377,6 +445,9 @@ def test_another_mount_point_is_measured_through_a_program(tmp_path: Path) -> No
     typical, _ = home.by_mode(found)
     assert profile["host"]["in_bytes_per_second"] == pytest.approx(MIB / typical[f"far_{MIB}"])
     assert profile["client"]["outstanding_chunks"] > 1
+    sought = {one["name"] for one in profile["measured"]["effects"]}
+    assert {f"metadata leases, {call}" for call in ("stat", "open", "create", "change")} <= sought
+    assert {"kernel passthrough, reads", "kernel passthrough, writes"} <= sought
     assert not list(tmp_path.iterdir())
 
 

@@ -3,7 +3,8 @@
 ```text
 probe     the clock around system calls; standard library only, as it also runs on other hosts
 rounds    rounds of probes until every mean is known well enough, or time is up
-findings  what the times tell: page cache, read-ahead, first touch, buffered writes, gains
+effects   peculiarities: page cache, read-ahead, first touch, buffered writes, leases, passthrough
+findings  what calls of any size take, what several processes gain
 power     what the host draws: by its counters, or by a file
 profile   the form that `intarsia predict` reads
 ```

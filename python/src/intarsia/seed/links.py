@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import NoReturn
 
+from intarsia.seed import leases
 from intarsia.seed.probe import BODY, CALLS, INTO, KIB, MIB, forget, read_in_calls, write_all
 from intarsia.seed.watch import Times, Watch, joined
 
@@ -41,6 +42,7 @@ def offer(directory: str, count: int, size: int) -> Times:
         forget(path)
         _read_whole(watch, path, "placed_read")
     _deal(watch, os.path.join(directory, DEALT))
+    leases.prepare(directory)
     return watch.times()
 
 
@@ -61,11 +63,12 @@ def _deal(watch: Watch, directory: str) -> None:
 
 
 def back(directory: str) -> Times:
-    """Read what `far` wrote on the other host."""
+    """Look at directories that `far` changed on the other host, and read what it wrote."""
+    looked = leases.look(directory)
     watch = Watch()
     for number in range(PLACED):
         _read_whole(watch, os.path.join(directory, f"back-{number}"), "placed_back")
-    return watch.times()
+    return joined(looked, watch.times())
 
 
 def _write_whole(watch: Watch, path: str, name: str) -> None:
@@ -105,7 +108,8 @@ def far(directory: str, count: int) -> Times:
     for name in ("dealt_far", "dealt_again") if os.path.exists(dealt) else ():
         time.sleep(_IDLE_S)
         _read_whole(watch, dealt, name)
-    return watch.times()
+    # At last, so that the first host looks just after it.
+    return joined(watch.times(), leases.change(directory) if count else {})
 
 
 def _look(watch: Watch, path: str, kind: str = "", renames: bool = True) -> None:

@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from intarsia.release import installed_version
-from intarsia.seed.findings import BURST, Effect, effects, gain, line
+from intarsia.seed.effects import BURST, Effect, effects
+from intarsia.seed.findings import gain, line
 from intarsia.seed.home import by_mode, placement
 from intarsia.seed.links import PLACED_BYTES
+from intarsia.seed.mounts import device_number, file_system
 from intarsia.seed.probe import MIB
 from intarsia.seed.rounds import DISTURBED, Measurement, Plan
 from intarsia.seed.statistics import estimate, quantiles, thinned
@@ -269,6 +271,7 @@ def _measured(found: Measurement, plan: Plan, seen: Sequence[Effect]) -> dict[st
         "effects": [
             {
                 "name": one.name,
+                "times": one.times,
                 "ratio": one.ratio.mean,
                 "half_width": one.ratio.half_width,
                 "is_there": one.is_there,
@@ -310,14 +313,10 @@ def _intervals(found: Measurement, slots: int) -> dict[str, Any]:
 
 def tier_class(directory: Path) -> str:
     """Return memory, ssd or disk: what the kernel says of the file system and of its device."""
-    device = directory.stat().st_dev
-    number = f"{os.major(device)}:{os.minor(device)}"
-    with open("/proc/self/mountinfo", encoding="utf-8") as mounts:
-        for mount in mounts:
-            fields, _, rest = mount.partition(" - ")
-            if fields.split()[2] == number and rest.split()[0] in _CLASSES:
-                return _CLASSES[rest.split()[0]]
-    block = Path("/sys/dev/block") / number
+    kind = file_system(directory)
+    if kind in _CLASSES:
+        return _CLASSES[kind]
+    block = Path("/sys/dev/block") / device_number(directory)
     for queue in (block / "queue", block / ".." / "queue"):
         try:
             spins = (queue / "rotational").read_text().strip() == "1"

@@ -8,14 +8,14 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from intarsia.seed import links, probe, together, watch
+from intarsia.seed import leases, links, probe, together, watch
 from intarsia.seed.errors import SeedError
 from intarsia.seed.watch import Times
 
 _SHOWN = 500
 #: What runs there, each after what it imports. It needs nothing but the standard library, so that
 #: nothing need be installed.
-_SENT = (watch, probe, together, links)
+_SENT = (watch, probe, together, leases, links)
 _TEXT = """\
 import json, sys, types
 def module(name, text=""):

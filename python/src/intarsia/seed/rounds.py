@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from intarsia.seed import links, probe, together, watch
+from intarsia.seed import links, passthrough, probe, together, watch
 from intarsia.seed.errors import SeedError
 from intarsia.seed.power import known
 from intarsia.seed.remote import Remote
@@ -180,6 +180,8 @@ def _round(plan: Plan, place: Path, number: int, size: int) -> Times:
         probe.metadata(str(here), _NAMES),
         probe.data(str(here), size, keep=plan.remote is not None),
     ]
+    if (plain := passthrough.plain_directory()) is not None:
+        parts.append(passthrough.small_calls(str(here), plain))
     if plan.remote is not None:
         parts.append(links.offer(str(here), _NAMES, size))
         limit_s = plan.seconds + _GRACE_S
