@@ -169,6 +169,31 @@ def test_what_a_reader_keeps_of_a_striped_file_is_seen(again_s: float, keeps: bo
     assert without["client"]["keeps_striped"]
 
 
+def test_a_profile_says_what_it_was_told() -> None:
+    plan, made = Plan(Path("/tmp")), Made("x", 2, 1e8, "ssd", ())
+    rows = [means(dealt_far=2e-2, dealt_again=1e-2, **{rounds.DISTURBED: 0.0})] * 3
+    said = profile_of(measurement(rows), plan, made)["provenance"]["told"]
+    assert said["host.in_bytes_per_second"] == said["host.out_bytes_per_second"] == "--link"
+    assert said["tiers.0.class"] == "--class"
+    assert said["client.opens_parts"] == "clients of Intarsia do so"
+    assert "user.intarsia.place=stripe:2" in said["client.keeps_striped"]
+    # What is not in the profile, or measured, is not told.
+    assert "host.power" not in said
+    assert not {place for places in PLACES.values() for place in places} & said.keys() - {
+        "host.in_bytes_per_second",
+        "host.out_bytes_per_second",
+    }
+    far = {f"far_{size}": size * 1e-8 for size in probe.CALLS} | {"far_open": 1e-4}
+    remote = Plan(Path("/tmp"), Remote(Path("/tmp")), power=Path("watts.json"))
+    found = measurement([means(**far, **{rounds.DISTURBED: 0.0})] * 3)
+    found.power = {"idle_watts": 90}
+    said = profile_of(found, remote, Made("x", 2, None, None, ()))["provenance"]["told"]
+    assert "host.in_bytes_per_second" not in said
+    assert "client.opens_parts" not in said
+    assert said["host.power"] == "--power watts.json"
+    assert said["tiers.0.class"] == "the device, as the kernel says"
+
+
 def test_copies_on_several_hosts_are_spread() -> None:
     found = Measurement(8 * MIB)
     for number in range(20):

@@ -107,6 +107,15 @@ fn a_profile_keeps_its_units_and_where_it_comes_from() {
 }
 
 #[test]
+fn a_profile_may_say_what_it_was_told_and_how_that_is_known() {
+    let told = json!({ "client.local_access": "clients do so", "host.slots": "--slots" });
+    let read = |told| Profile::parse("p.json", &with(profile(), "/provenance/told", Some(told)));
+    assert_eq!(read(told).unwrap().provenance.note, "the vendor's");
+    refused(read(json!({ "hosts": 3 })), "provenance.told.hosts: the number 3 instead of a text");
+    refused(read(json!(["hosts"])), "provenance.told: an array instead of an object");
+}
+
+#[test]
 fn a_profile_says_what_an_engine_takes_and_where_that_comes_from() {
     let without = profile();
     assert_eq!(Profile::parse("p.json", &without.to_string()).unwrap().engine, None);

@@ -163,7 +163,11 @@ fn of_part(node: &Node<'_>) -> Result<Provenance, Problem> {
 }
 
 fn provenance(node: &Node<'_>) -> Result<Provenance, Problem> {
-    node.only(&["source", "note", "host", "kernel", "measured_at", "command", "program"])?;
+    node.only(&["source", "note", "host", "kernel", "measured_at", "command", "program", "told"])?;
+    // Places of the profile that were not measured, and how each is known.
+    if let Some(told) = node.optional("told")? {
+        told.fields()?.try_for_each(|(_, how)| how.text().map(drop))?;
+    }
     let source = node.field("source")?.word(&Source::WORDS)?;
     Ok(Provenance { source, note: node.field("note")?.text()?.to_owned() })
 }

@@ -20,6 +20,7 @@ from intarsia.seed.mounts import device_number, file_system
 from intarsia.seed.probe import MIB
 from intarsia.seed.rounds import DISTURBED, Measurement, Plan
 from intarsia.seed.statistics import estimate, quantiles, thinned
+from intarsia.seed.told import told
 
 _SAMPLES = 200
 _SMALL = 4096
@@ -79,7 +80,7 @@ def profile_of(found: Measurement, plan: Plan, made: Made) -> dict[str, Any]:
     if "write_back.bytes_per_second" in numbers and limit_bytes and "buffered writes" in there:
         rate = numbers["write_back.bytes_per_second"]
         tier["write_back"] = {"bytes": limit_bytes, "bytes_per_second": rate}
-    return {
+    profile: dict[str, Any] = {
         "format": "intarsia-profile",
         "version": 1,
         "name": made.name,
@@ -104,6 +105,21 @@ def profile_of(found: Measurement, plan: Plan, made: Made) -> dict[str, Any]:
         },
         "measured": _measured(found, plan, seen),
     }
+    profile["provenance"]["told"] = told(profile, _asked(plan, made))
+    return profile
+
+
+def _asked(plan: Plan, made: Made) -> dict[str, str]:
+    """Return how places are known that the command line decides."""
+    by_class = "--class" if made.tier_class else "the device, as the kernel says"
+    asked = {"hosts": "--hosts, or those that were measured", "tiers.0.class": by_class}
+    asked["host.slots"] = "--slots, or the processors of this host"
+    if plan.remote is None:
+        link = "--link" if made.link_bytes_per_s else "no link was measured: as fast as memory"
+        asked |= {f"host.{way}_bytes_per_second": link for way in ("in", "out")}
+    if plan.power is not None:
+        asked["host.power"] = f"--power {plan.power}"
+    return asked
 
 
 def numbers_of(means: Mapping[str, float], slots: int = 1) -> dict[str, float]:
