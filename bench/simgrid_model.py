@@ -8,6 +8,7 @@ overheads, so that both sides know the same.
 import os
 import resource
 import shutil
+import statistics
 import subprocess
 import tempfile
 from pathlib import Path
@@ -50,6 +51,8 @@ def text_of(profile, work, hosts, layout):
     host, tier = profile["host"], profile["tiers"][0]
     rates = tier["read"]["bytes_per_second"], tier["write"]["bytes_per_second"]
     latency = profile["network"]["latency_seconds"]
+    if isinstance(latency, dict):
+        latency = statistics.mean(latency["samples"])
     lines = [f"hosts {hosts} {host['slots']} {rates[0]} {rates[1]} {host['in_bytes_per_second']} {latency}", f"layout {layout}"]
     sizes = {file["name"]: file["size_bytes"] for file in work["files"]}
     numbers = {name: number for number, name in enumerate(sizes)}

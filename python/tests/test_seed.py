@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import signal
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +23,7 @@ from intarsia.seed import (
     passthrough,
     probe,
     rounds,
+    samples,
     together,
     watch,
 )
@@ -167,6 +169,48 @@ def test_what_a_reader_keeps_of_a_striped_file_is_seen(again_s: float, keeps: bo
     assert profile["client"]["keeps_striped"] is keeps
     without = profile_of(measurement([means(**{rounds.DISTURBED: 0.0})] * 3), plan, made)
     assert without["client"]["keeps_striped"]
+
+
+def test_requests_to_tiers_and_messages_have_samples_with_the_mean_that_was_measured() -> None:
+    found = Measurement(8 * MIB)
+    for number in range(30):
+        late = 1.0 + (number % 10 == 9)
+        told = means(**{f"first_{size}": 1e-3 + size * 2e-9 for size in probe.CALLS})
+        told |= {f"far_{size}": size * 1e-8 for size in probe.CALLS}
+        times = {name: [seconds] for name, seconds in told.items()} | {rounds.DISTURBED: [0.0]}
+        calls = [1e-5 * late * (1 + call % 5 / 10) for call in range(20)]
+        times["write_4096"] = [one + 4096e-9 for one in calls]
+        times["far_open"] = [3e-6 + 2e-4 * late * (1 + call % 3) for call in range(20)]
+        found.add(times)
+    plan = Plan(Path("/tmp"), Remote(Path("/tmp")))
+    profile = profile_of(found, plan, Made("x", 2, None, None, ()))
+    numbers = profile["measured"]["numbers"]
+    for place in ("tiers.0.write.request_seconds", "network.latency_seconds"):
+        drawn: Any = profile
+        for part in place.split("."):
+            drawn = drawn[int(part) if part.isdecimal() else part]
+        name = place.removeprefix("tiers.0.")
+        assert statistics.mean(drawn["samples"]) == pytest.approx(numbers[name]["value"], rel=1e-9)
+        assert len(drawn["samples"]) == 200
+        # One in ten is twice as late, and stays so.
+        high, low = drawn["samples"][-1], drawn["samples"][0]
+        assert high / low > 2.5
+        assert high > statistics.quantiles(drawn["samples"], n=10)[-2]
+    # All alike is a number, as is what tells nothing.
+    assert (
+        profile["tiers"][0]["read"]["request_seconds"] == numbers["read.request_seconds"]["value"]
+    )
+
+
+def test_samples_of_a_store_that_spreads_files_are_of_files_that_lie_here() -> None:
+    found = placed((0.5, 0.5, 0.5, 0.5))
+    for number, seconds in enumerate(found.times["cold_4096"]):
+        found.times["cold_4096"][number] = seconds * (1 if number % 2 else 100) * (1 + number / 100)
+    numbers = {"read.request_seconds": 1e-5, "read.bytes_per_second": 1e12}
+    drawn = samples.of_requests(found, numbers)["read.request_seconds"]["samples"]
+    assert len(drawn) == 20
+    assert statistics.mean(drawn) == pytest.approx(1e-5, rel=1e-9)
+    assert max(drawn) < 3 * min(drawn)
 
 
 def test_a_profile_says_what_it_was_told() -> None:

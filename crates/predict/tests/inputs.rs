@@ -116,6 +116,18 @@ fn a_profile_may_say_what_it_was_told_and_how_that_is_known() {
 }
 
 #[test]
+fn of_measured_latencies_the_mean_counts() {
+    let read = |samples: Value| {
+        let latency = Some(json!({ "samples": samples }));
+        Profile::parse("p.json", &with(profile(), "/network/latency_seconds", latency))
+    };
+    let found = read(json!([1e-4, 2e-4, 6e-4])).unwrap().network.latency_seconds;
+    assert!((found - 3e-4).abs() < 1e-12, "{found}");
+    refused(read(json!([])), "network.latency_seconds: no sample");
+    refused(read(json!([1e-4, -1])), "network.latency_seconds.samples[1]: -1 is negative");
+}
+
+#[test]
 fn a_profile_says_what_an_engine_takes_and_where_that_comes_from() {
     let without = profile();
     assert_eq!(Profile::parse("p.json", &without.to_string()).unwrap().engine, None);

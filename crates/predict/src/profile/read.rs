@@ -268,7 +268,8 @@ fn network(node: &Node<'_>) -> Result<Network, Problem> {
         None => Ok(default),
     };
     Ok(Network {
-        latency_seconds: node.field("latency_seconds")?.number()?,
+        // One number for all messages: of samples it is their mean.
+        latency_seconds: seconds(&node.field("latency_seconds")?)?.mean(),
         frame_bytes: length("frame_bytes", 64 << 10)?,
         control_bytes: length("control_bytes", 256)?,
         sharing: node

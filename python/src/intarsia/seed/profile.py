@@ -19,10 +19,10 @@ from intarsia.seed.links import PLACED_BYTES
 from intarsia.seed.mounts import device_number, file_system
 from intarsia.seed.probe import MIB
 from intarsia.seed.rounds import DISTURBED, Measurement, Plan
-from intarsia.seed.statistics import estimate, quantiles, thinned
+from intarsia.seed.samples import of_metadata, of_requests
+from intarsia.seed.statistics import estimate, quantiles
 from intarsia.seed.told import told
 
-_SAMPLES = 200
 _SMALL = 4096
 #: A reader of another host's file asks for pieces ahead; a call to the own host is one at a time.
 _AHEAD = 16
@@ -51,6 +51,7 @@ def profile_of(found: Measurement, plan: Plan, made: Made) -> dict[str, Any]:
     """Return the profile as JSON."""
     means, _ = by_mode(found)
     numbers = numbers_of(means, plan.slots)
+    drawn = numbers | of_requests(found, numbers)
     seen = effects(found)
     there = {one.name for one in seen if one.is_there}
     kept = bool(there & {"page cache", "page cache of other hosts"})
@@ -73,8 +74,8 @@ def profile_of(found: Measurement, plan: Plan, made: Made) -> dict[str, Any]:
     tier: dict[str, Any] = {
         "class": made.tier_class or tier_class(plan.directory),
         "capacity_bytes": state.f_bavail * state.f_frsize,
-        "read": _access(numbers, "read", has_medium="page cache" in there),
-        "write": _access(numbers, "write", has_medium=False),
+        "read": _access(drawn, "read", has_medium="page cache" in there),
+        "write": _access(drawn, "write", has_medium=False),
     }
     limit_bytes = unwritten_limit_bytes()
     if "write_back.bytes_per_second" in numbers and limit_bytes and "buffered writes" in there:
@@ -88,13 +89,13 @@ def profile_of(found: Measurement, plan: Plan, made: Made) -> dict[str, Any]:
         "hosts": made.hosts,
         "host": host,
         "network": {
-            "latency_seconds": numbers.get("network.latency_seconds", 0.0),
+            "latency_seconds": drawn.get("network.latency_seconds", 0.0),
             "loopback_bytes_per_second": numbers["warm"],
             "sharing": "fair",
             "burst_bytes": round(numbers.get("network.burst_bytes", 0)),
             "queue_bytes": round(numbers.get("network.queue_bytes", 0)),
         },
-        "manager": {name: {"samples": thinned(of, _SAMPLES)} for name, of in _requests(found)},
+        "manager": of_metadata(found),
         "tiers": [tier],
         "placement": placement(found),
         "client": {
@@ -220,22 +221,7 @@ PLACES: dict[str, tuple[str, ...]] = {
 }
 
 
-def _requests(found: Measurement) -> list[tuple[str, list[float]]]:
-    """Times of the requests to metadata, one of each call: empirical distributions."""
-    times = found.times
-    usual = found.estimate(f"write_{_SMALL}").mean
-    surplus = found.estimate("first_write").mean - usual
-    closing = found.estimate("close_read").mean
-    opened = [one + closing for one in times["open"]]
-    created = [one + max(0.0, surplus) for one in times["create"]]
-    return [
-        ("open_seconds", opened),
-        ("allocate_seconds", created),
-        ("commit_seconds", times["close_write"]),
-    ]
-
-
-def _access(numbers: Mapping[str, float], kind: str, *, has_medium: bool) -> dict[str, Any]:
+def _access(numbers: Mapping[str, Any], kind: str, *, has_medium: bool) -> dict[str, Any]:
     """Return what a request takes; of one that has to reach a medium at first, that too."""
     names = ("request_seconds", "bytes_per_second")
     made: dict[str, Any] = {name: numbers[f"{kind}.{name}"] for name in names}
