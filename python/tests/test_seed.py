@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import itertools
 import json
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 from intarsia.seed import __main__ as command
 from intarsia.seed import (
+    compute,
     effects,
     home,
     leases,
@@ -32,6 +34,8 @@ from intarsia.seed.profile import PLACES, Made, numbers_of, profile_of
 from intarsia.seed.remote import Remote
 from intarsia.seed.rounds import Measurement, Plan
 from intarsia.seed.statistics import estimate, thinned
+from intarsia.store import StoreError, find_binary
+from requirements import require
 
 MIB = probe.MIB
 QUICK = ("--seconds", "0.2", "--size", "2MiB", "--slots", "2", "--quiet")
@@ -39,6 +43,19 @@ QUICK = ("--seconds", "0.2", "--size", "2MiB", "--slots", "2", "--quiet")
 
 def seed(*words: object) -> int:
     return command.main([str(word) for word in words])
+
+
+def predicted(*words: object) -> dict[str, Any]:
+    """What `intarsia predict` says, as JSON."""
+    try:
+        binary = find_binary()
+    except StoreError as error:
+        require(False, str(error))
+    called = [str(word) for word in (binary, *words)]
+    done = subprocess.run(called, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    told: dict[str, Any] = json.loads(done.stdout)
+    return told
 
 
 def means(**changed: float) -> dict[str, float]:
@@ -182,6 +199,7 @@ def test_requests_to_tiers_and_messages_have_samples_with_the_mean_that_was_meas
         times["write_4096"] = [one + 4096e-9 for one in calls]
         times["far_open"] = [3e-6 + 2e-4 * late * (1 + call % 3) for call in range(20)]
         found.add(times)
+    found.facts = [{"processors": [2.0], "memory_bytes": [1e9]}]
     plan = Plan(Path("/tmp"), Remote(Path("/tmp")))
     profile = profile_of(found, plan, Made("x", 2, None, None, ()))
     numbers = profile["measured"]["numbers"]
@@ -231,6 +249,7 @@ def test_a_profile_says_what_it_was_told() -> None:
     remote = Plan(Path("/tmp"), Remote(Path("/tmp")), power=Path("watts.json"))
     found = measurement([means(**far, **{rounds.DISTURBED: 0.0})] * 3)
     found.power = {"idle_watts": 90}
+    found.facts = [{"processors": [2.0], "memory_bytes": [1e9]}]
     said = profile_of(found, remote, Made("x", 2, None, None, ()))["provenance"]["told"]
     assert "host.in_bytes_per_second" not in said
     assert "client.opens_parts" not in said
@@ -520,6 +539,105 @@ def test_another_mount_point_is_measured_through_a_program(tmp_path: Path) -> No
     assert not list(tmp_path.iterdir())
 
 
+def of_hosts(slower: tuple[float, float], **facts: float) -> tuple[Measurement, Plan]:
+    """Three hosts, of which the last computes and reads so many times slower, in rounds by turns.
+
+    `facts` change what the kernel of the last one says.
+    """
+    found = Measurement(8 * MIB)
+    for number in range(8):
+        times = means(compute=1e-3, far_compute=1e-3, far_open=1e-4, **{rounds.DISTURBED: 0.0})
+        for size in probe.CALLS:
+            times[f"far_{size}"] = size * 1e-8
+        times[f"again_{MIB}"] = times[f"host_2_again_{MIB}"] = 2e-4
+        times["host_2_compute"] = 1e-3 * slower[number % 2]
+        times[f"host_2_far_{MIB}"] = MIB * 1e-8 * slower[number % 2]
+        found.add({name: [seconds] for name, seconds in times.items()})
+    usual = {"processors": [2.0], "memory_bytes": [float(compute.memory_bytes())]}
+    found.facts = [usual, usual | {name: [one] for name, one in facts.items()}]
+    other = Remote(Path("/tmp"), ("ssh", "n2"))
+    return found, Plan(Path("/tmp"), other, (Remote(Path("/tmp"), ("ssh", "n3")),), slots=2)
+
+
+def test_hosts_that_differ_beyond_their_intervals_are_unlike_in_that() -> None:
+    found, plan = of_hosts((2.0, 2.02), processors=4.0, memory_bytes=1e6)
+    profile = profile_of(found, plan, Made("x", 4, None, None, ()))
+    (unlike,) = profile["unlike_hosts"]
+    link = profile["host"]["in_bytes_per_second"]
+    assert unlike == {
+        "numbers": [2],
+        "slots": 4,
+        "speed": pytest.approx(0.5, rel=0.02),
+        "in_bytes_per_second": pytest.approx(link / 2, rel=0.02),
+        "out_bytes_per_second": pytest.approx(link / 2, rel=0.02),
+        "cache_bytes": 1_000_000,
+    }
+    assert "unlike_hosts" in profile["provenance"]["told"]
+    first, second = profile["measured"]["hosts"]
+    assert first["through"] == "ssh n2"
+    assert first["times_as_fast"]["speed"]["mean"] == pytest.approx(1.0)
+    assert second["processors"] == 4
+    assert second["times_as_fast"]["cache"]["mean"] == pytest.approx(1.0)
+    # Slots that the command line names are those of each host.
+    named = dataclasses.replace(plan, has_told_slots=True)
+    (unlike,) = profile_of(found, named, Made("x", 4, None, None, ()))["unlike_hosts"]
+    assert "slots" not in unlike
+
+
+def test_hosts_within_their_intervals_or_the_precision_are_alike() -> None:
+    for slower, precision in (((2.5, 0.6), 0.05), ((1.04, 1.04), 0.05), ((2.0, 2.0), 3.0)):
+        found, plan = of_hosts(slower)
+        plan = dataclasses.replace(plan, precision=precision)
+        assert "unlike_hosts" not in profile_of(found, plan, Made("x", 4, None, None, ()))
+
+
+def test_the_model_reads_unlike_hosts_as_they_are_written(tmp_path: Path) -> None:
+    found, plan = of_hosts((2.0, 2.0))
+    profile = profile_of(found, plan, Made("x", 4, None, None, ()))
+    work = {"format": "intarsia-workload", "version": 1, "name": "w", "files": []}
+    work["tasks"] = [{"name": f"t{number}", "compute_seconds": 10} for number in range(6)]
+    (tmp_path / "p.json").write_text(json.dumps(profile))
+    (tmp_path / "w.json").write_text(json.dumps(work))
+    words = ["predict", tmp_path / "w.json", "--profile", tmp_path / "p.json", "--json"]
+    words += ["--hosts", "3", "--scheduler", "workqueue"]
+    made = predicted(*words)
+    assert made["makespan_seconds"]["mean"] == pytest.approx(20, rel=0.01)
+
+
+def test_all_hosts_of_a_store_are_measured_by_one_command(tmp_path: Path) -> None:
+    out = tmp_path / "profile.json"
+    place = tmp_path / "place"
+    place.mkdir()
+    words = ("--remote", place, "--through", "env", "--through", "env A=1", "--out", out)
+    assert seed(place, *QUICK, *words) == 0
+    profile = json.loads(out.read_text())
+    assert profile["hosts"] == 3
+    first, second = profile["measured"]["hosts"]
+    assert (first["number"], first["through"]) == (1, "env")
+    assert (second["number"], second["through"]) == (2, "env A=1")
+    assert set(first["times_as_fast"]) == {"speed"}
+    assert set(second["times_as_fast"]) == {"speed", "link", "cache"}
+    assert not list(place.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("", []),
+        ("--remote a", [("a", ())]),
+        ("--remote a --remote b", [("a", ()), ("b", ())]),
+        ("--remote a --through x --through y", [("a", ("x",)), ("a", ("y",))]),
+        ("--remote a --through x --remote b --through y", [("a", ("x",)), ("b", ("y",))]),
+    ],
+)
+def test_remote_hosts_are_as_the_command_names_them(
+    words: str, expected: list[tuple[str, tuple[str, ...]]]
+) -> None:
+    given = command.parser().parse_args([".", *words.split()])
+    found = [(str(one.directory), one.through) for one in command._remotes(given)]
+    assert found == expected
+
+
 def test_another_directory_is_no_other_host(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
@@ -548,6 +666,8 @@ def test_what_cannot_be_measured_is_said(
     [
         (("--hosts", "4"), "assume its --link"),
         (("--through", "ssh n2"), "give --remote too"),
+        (("--remote", "a", "--remote", "b", "--through", "x"), "2 of --remote and 1 of --through"),
+        (("--remote", "a", "--remote", "b", "--hosts", "2"), "3 are measured"),
         (("--size", "12"), "a size of 1 MiB or more"),
         (("--precision", "0"), "a number above 0"),
     ],

@@ -16,13 +16,12 @@ from typing import Any
 
 from intarsia.seed.errors import SeedError
 from intarsia.seed.probe import MIB
-from intarsia.seed.profile import Made, profile_of
+from intarsia.seed.profile import MOST_SLOTS, Made, profile_of
 from intarsia.seed.remote import Remote
 from intarsia.seed.rounds import Measurement, Plan, measure
 from intarsia.simulate.files import write_atomically
 
 EXIT_FAILURE, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
-_MOST_SLOTS = 8
 
 _DESCRIPTION = """\
 Measure a directory, or a store that is mounted there, as a black box: no root, no help of the
@@ -37,6 +36,7 @@ _EXAMPLES = """\
 Examples:
   intarsia seed /mnt/work --out work.json
   intarsia seed /mnt/work --remote /mnt/work --through 'ssh node02' --hosts 16 --out cluster.json
+  intarsia seed /mnt/work --remote /mnt/work --through 'ssh node02' --through 'ssh node03'
   intarsia seed /tmp/demo/mnt-n1 --remote /tmp/demo/mnt-n2 --hosts 8 --out lab.json   a lab's hosts
   intarsia seed /scratch --hosts 8 --link 125e6 --seconds 20       links of 1 Gb/s, assumed
 
@@ -68,17 +68,27 @@ def parser() -> argparse.ArgumentParser:
         "--remote",
         metavar="DIR",
         type=Path,
-        help="the same directory as another host sees it, or through another mount point here",
+        action="append",
+        default=[],
+        help="the same directory as another host sees it, or through another mount point here; "
+        "once for each host",
     )
     add(
         "--through",
         metavar="CMD",
         type=shlex.split,
+        action="append",
         default=[],
         help="what runs a program on that host: 'ssh node02', "
-        "'intarsia lab exec --lab demo n2 --'; it needs python3 there, and nothing else",
+        "'intarsia lab exec --lab demo n2 --'; it needs python3 there, and nothing else. Once for "
+        "each host; one --remote is enough where all have the directory under the same path",
     )
-    add("--hosts", metavar="N", type=_count, help="hosts of the profile [default: 1, or 2]")
+    add(
+        "--hosts",
+        metavar="N",
+        type=_count,
+        help="hosts of the profile [default: those that are measured]",
+    )
     add("--link", metavar="B/S", type=_rate, help="rate of links, assumed where none is measured")
     add("--slots", metavar="N", type=_count, help="tasks at once on a host [default: its cores]")
     add("--class", dest="tier_class", choices=("memory", "ssd", "disk"), help="of the medium")
@@ -143,32 +153,49 @@ def _end(number: int, _frame: object) -> None:
 
 
 def _check(given: argparse.Namespace) -> None:
-    if given.through and given.remote is None:
+    if given.through and not given.remote:
         parser().error("--through: give --remote too, the directory on that host")
-    if given.remote is None and (given.hosts or 1) > 1 and given.link is None:
+    if len(given.remote) > 1 and given.through and len(given.remote) != len(given.through):
+        told = f"{len(given.remote)} of --remote and {len(given.through)} of --through"
+        parser().error(f"{told}: give as many, or one --remote for all")
+    measured = 1 + len(_remotes(given))
+    if given.hosts and given.hosts < measured:
+        parser().error(f"--hosts {given.hosts}: {measured} are measured; leave --hosts out")
+    if not given.remote and (given.hosts or 1) > 1 and given.link is None:
         parser().error("--hosts: name another host with --remote, or assume its --link")
-    if given.remote is not None and given.link is not None:
+    if given.remote and given.link is not None:
         parser().error("--link: the link is measured with --remote; leave one out")
 
 
+def _remotes(given: argparse.Namespace) -> tuple[Remote, ...]:
+    """Return the other hosts: as many as --remote or --through, in the order of the command."""
+    directories = given.remote
+    if len(directories) == 1:
+        directories = directories * max(1, len(given.through))
+    through = given.through or [[]] * len(directories)
+    return tuple(Remote(one, tuple(words)) for one, words in zip(directories, through, strict=True))
+
+
 def _plan(given: argparse.Namespace) -> Plan:
-    remote = None if given.remote is None else Remote(given.remote, tuple(given.through))
+    remote, *others = _remotes(given) or (None,)
     return Plan(
         given.directory,
         remote,
+        tuple(others),
         given.seconds,
         given.precision,
-        given.slots or min(_MOST_SLOTS, len(os.sched_getaffinity(0))),
+        given.slots or min(MOST_SLOTS, len(os.sched_getaffinity(0))),
         given.size,
         given.as_loaded,
         given.power,
+        given.slots is not None,
     )
 
 
 def _made(given: argparse.Namespace, command: Sequence[str]) -> Made:
     return Made(
         given.name or f"{platform.node()}:{given.directory}",
-        given.hosts or (1 if given.remote is None else 2),
+        given.hosts or 1 + len(_remotes(given)),
         given.link,
         given.tier_class,
         command,
@@ -208,9 +235,16 @@ def summary(profile: dict[str, Any]) -> str:
     what = "were disturbed" if measured["as_loaded"] else "were left out"
     lines.append(f"{share:.1%} of the calls {what}: other programs took the processor")
     lines += ["", *(f"{one['name']}: {one['text']}" for one in measured["effects"])]
+    lines += [_unlike(one) for one in profile.get("unlike_hosts", ())]
     if f"far_{MIB}" in measured["seconds"]:
         lines.append(f"new files: {_PLACED[profile['placement']]}")
     return "\n".join(lines)
+
+
+def _unlike(host: dict[str, Any]) -> str:
+    """Say in what a host is not like the first ones."""
+    said = ", ".join(f"{name} {value:,.4g}" for name, value in host.items() if name != "numbers")
+    return f"host {host['numbers'][0]} is unlike the others: {said}"
 
 
 def _titled(name: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 from intarsia.seed import leases
+from intarsia.seed.compute import compute
 from intarsia.seed.probe import BODY, CALLS, INTO, KIB, MIB, forget, read_in_calls, write_all
 from intarsia.seed.watch import Times, Watch, joined
 
@@ -108,8 +109,22 @@ def far(directory: str, count: int) -> Times:
     for name in ("dealt_far", "dealt_again") if os.path.exists(dealt) else ():
         time.sleep(_IDLE_S)
         _read_whole(watch, dealt, name)
+    computed = compute("far_compute") if count else {}
     # At last, so that the first host looks just after it.
-    return joined(watch.times(), leases.change(directory) if count else {})
+    return joined(watch.times(), computed, leases.change(directory) if count else {})
+
+
+def beside(directory: str, number: int) -> Times:
+    """What one more host sees of the largest file, and what it takes to compute."""
+    watch = Watch()
+    path = os.path.join(directory, f"data-{MIB}")
+    for kind in ("far", "again"):
+        read_in_calls(watch, path, MIB, kind)
+    times = joined(watch.times(), compute("compute"))
+    return {
+        name if name == "disturbed" else f"host_{number}_{name}": seconds
+        for name, seconds in times.items()
+    }
 
 
 def _look(watch: Watch, path: str, kind: str = "", renames: bool = True) -> None:

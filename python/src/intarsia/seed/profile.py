@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from intarsia.release import installed_version
+from intarsia.seed.compute import memory_bytes
 from intarsia.seed.effects import BURST, Effect, effects
 from intarsia.seed.findings import gain, line
 from intarsia.seed.home import by_mode, placement
@@ -22,8 +23,10 @@ from intarsia.seed.rounds import DISTURBED, Measurement, Plan
 from intarsia.seed.samples import of_metadata, of_requests
 from intarsia.seed.statistics import estimate, quantiles
 from intarsia.seed.told import told
+from intarsia.seed.unlike import times_as_fast, unlike_hosts
 
 _SMALL = 4096
+MOST_SLOTS = 8
 #: A reader of another host's file asks for pieces ahead; a call to the own host is one at a time.
 _AHEAD = 16
 _CLASSES = {"tmpfs": "memory", "ramfs": "memory"}
@@ -62,7 +65,7 @@ def profile_of(found: Measurement, plan: Plan, made: Made) -> dict[str, Any]:
         "slots": plan.slots,
         "in_bytes_per_second": link,
         "out_bytes_per_second": link,
-        "cache_bytes": _memory_bytes() if kept else 0,
+        "cache_bytes": memory_bytes() if kept else 0,
     }
     if kept:
         host["cache_bytes_per_second"] = numbers["warm"]
@@ -106,6 +109,8 @@ def profile_of(found: Measurement, plan: Plan, made: Made) -> dict[str, Any]:
         },
         "measured": _measured(found, plan, seen),
     }
+    if others := unlike_hosts(found, plan, host, MOST_SLOTS):
+        profile["unlike_hosts"] = others
     profile["provenance"]["told"] = told(profile, _asked(plan, made))
     return profile
 
@@ -237,9 +242,9 @@ def _access(numbers: Mapping[str, Any], kind: str, *, has_medium: bool) -> dict[
 def _provenance(found: Measurement, plan: Plan, made: Made) -> dict[str, Any]:
     now = datetime.now(UTC).replace(microsecond=0).isoformat()
     where = f"{plan.directory} on {platform.node()}"
-    if plan.remote is not None:
-        where += f", and {plan.remote.directory}"
-        where += f" by '{shlex.join(plan.remote.through)}'" if plan.remote.through else ""
+    for remote in plan.remotes:
+        where += f", and {remote.directory}"
+        where += f" by '{shlex.join(remote.through)}'" if remote.through else ""
     note = f"{where}, {now}, {found.rounds} rounds in {found.took_s:.0f} s"
     if made.hosts > 1 and plan.remote is None:
         note += "; links are assumed"
@@ -281,9 +286,29 @@ def _measured(found: Measurement, plan: Plan, seen: Sequence[Effect]) -> dict[st
             }
             for one in seen
         ],
+        "hosts": _hosts(found, plan),
         "misfit_at_64_kib": {kind: line(found, kind).misfit for kind in ("write", "cold", "warm")},
         "numbers": _intervals(found, plan.slots),
     }
+
+
+def _hosts(found: Measurement, plan: Plan) -> list[dict[str, Any]]:
+    """What is known of each other host: how many times as fast it is, and what its kernel says."""
+    return [
+        {
+            "number": number,
+            "directory": str(remote.directory),
+            "through": shlex.join(remote.through),
+            **{name: int(one[0]) for name, one in facts.items()},
+            "times_as_fast": {
+                name: {"mean": one.mean, "low_95": one.low, "high_95": one.high}
+                for name, one in times_as_fast(found, number).items()
+            },
+        }
+        for number, (remote, facts) in enumerate(
+            zip(plan.remotes, found.facts, strict=True), start=1
+        )
+    ]
 
 
 def _told(found: Measurement, name: str) -> dict[str, float | int]:
@@ -334,7 +359,7 @@ def unwritten_limit_bytes() -> int:
     It lets them run up to half way between the limit at which it begins to write by itself and that
     at which it blocks (`balance_dirty_pages` in the kernel's mm/page-writeback.c).
     """
-    memory = _memory_bytes()
+    memory = memory_bytes()
     limits = []
     for name in ("dirty", "dirty_background"):
         told = _setting(f"{name}_bytes") or _setting(f"{name}_ratio") * memory // 100
@@ -347,13 +372,3 @@ def _setting(name: str) -> int:
         return int(Path(f"/proc/sys/vm/{name}").read_text(encoding="ascii"))
     except (OSError, ValueError):
         return 0
-
-
-def _memory_bytes() -> int:
-    """Memory that can keep files, in bytes, as the kernel says; 0 where it does not."""
-    try:
-        with open("/proc/meminfo", encoding="utf-8") as lines:
-            found = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]
-    except OSError:
-        return 0
-    return int(found[0]) * 1024 if found else 0

@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from intarsia.seed import leases, links, probe, together, watch
+from intarsia.seed import compute, leases, links, probe, together, watch
 from intarsia.seed.errors import SeedError
 from intarsia.seed.watch import Times
 
 _SHOWN = 500
 #: What runs there, each after what it imports. It needs nothing but the standard library, so that
 #: nothing need be installed.
-_SENT = (watch, probe, together, leases, links)
+_SENT = (watch, probe, together, compute, leases, links)
 _TEXT = """\
 import json, sys, types
 def module(name, text=""):
@@ -25,9 +26,9 @@ def module(name, text=""):
 for name in ("intarsia", "intarsia.seed"):
     module(name)
 for name, text in {sources!r}:
-    last = module(name, text)
+    module(name, text)
 sys.modules["intarsia.seed.watch"].keeps_disturbed = {keeps_disturbed!r}
-print(json.dumps(last.{function}({directory!r}, {number!r})))
+print(json.dumps(sys.modules[{module!r}].{function}({directory!r}, {number!r})))
 """
 
 
@@ -43,9 +44,19 @@ class Remote:
 
     def far(self, name: str, count: int, limit_s: float) -> Times:
         """Look at what was written here; `name` is the directory of the measurement."""
-        return self._call("far", name, count, limit_s)
+        return self._call(links.far, name, count, limit_s)
 
-    def _call(self, function: str, name: str, number: int, limit_s: float) -> Times:
+    def beside(self, name: str, number: int, limit_s: float) -> Times:
+        """Look at the largest file; `number` is that of the host."""
+        return self._call(links.beside, name, number, limit_s)
+
+    def facts(self, limit_s: float) -> Times:
+        """Ask the kernel there for processors and memory."""
+        return self._call(compute.facts, "", 0, limit_s)
+
+    def _call(
+        self, function: Callable[[str, int], Times], name: str, number: int, limit_s: float
+    ) -> Times:
         directory = str(self.directory / name)
         sources = [
             (one.__name__, Path(str(one.__file__)).read_text(encoding="utf-8")) for one in _SENT
@@ -53,7 +64,8 @@ class Remote:
         text = _TEXT.format(
             sources=sources,
             keeps_disturbed=watch.keeps_disturbed,
-            function=function,
+            module=function.__module__,
+            function=function.__name__,
             directory=directory,
             number=number,
         )

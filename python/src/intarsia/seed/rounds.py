@@ -17,6 +17,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from intarsia.seed import links, passthrough, probe, together, watch
+from intarsia.seed.compute import compute
 from intarsia.seed.errors import SeedError
 from intarsia.seed.power import known
 from intarsia.seed.remote import Remote
@@ -60,16 +61,29 @@ class Plan:
 
     `precision` is half of a 95 % interval as a share of the mean. With `as_loaded` calls count too
     during which other programs took the processor. `power` is a file that says what the host draws.
+    `others` are hosts beside the second one, `remote`.
     """
 
     directory: Path
     remote: Remote | None = None
+    others: tuple[Remote, ...] = ()
     seconds: float = 60.0
     precision: float = 0.05
     slots: int = 1
     size_bytes: int | None = None
     as_loaded: bool = False
     power: Path | None = None
+    has_told_slots: bool = False
+
+    @property
+    def remotes(self) -> tuple[Remote, ...]:
+        """All hosts but this one, from number 1."""
+        return () if self.remote is None else (self.remote, *self.others)
+
+
+def of_host(number: int, name: str) -> str:
+    """Return how a time of a host is named, which is not this one."""
+    return f"host_{number}_{name}" if number > 1 else f"far_{name.removeprefix('far_')}"
 
 
 @dataclass(slots=True)
@@ -77,6 +91,7 @@ class Measurement:
     """Times of all rounds; of each name also the mean of each round.
 
     `first` has the means of the round that is not counted: it warms up, and finds a cold host.
+    `facts` is what the kernels of other hosts say, from number 1.
     """
 
     size_bytes: int
@@ -85,6 +100,7 @@ class Measurement:
     means: dict[str, list[float]] = field(default_factory=dict)
     took_s: float = 0.0
     power: dict[str, Any] | None = None
+    facts: list[Times] = field(default_factory=list)
 
     @property
     def rounds(self) -> int:
@@ -136,6 +152,7 @@ def _measured(plan: Plan, place: Path, say: Callable[[str], None]) -> Measuremen
     size = plan.size_bytes or _fitting_size(plan, place)
     _check_room(place, size, plan.slots)
     found = Measurement(size)
+    found.facts = [one.facts(plan.seconds + _GRACE_S) for one in plan.remotes]
     times = _round(plan, place, 0, size)
     found.first = {name: sum(seconds) / len(seconds) for name, seconds in times.items()}
     longest = 0.0
@@ -187,6 +204,9 @@ def _round(plan: Plan, place: Path, number: int, size: int) -> Times:
         limit_s = plan.seconds + _GRACE_S
         parts.append(plan.remote.far(f"{place.name}/{number}", _NAMES, limit_s))
         parts.append(links.back(str(here)))
+        parts.append(compute("compute"))
+        for other, one in enumerate(plan.others, start=2):
+            parts.append(one.beside(f"{place.name}/{number}", other, limit_s))
     # What takes a few milliseconds in all tells of the beginning of processes.
     lane = size if size == _MOST_BYTES else max(probe.MIB, size // 4 // probe.MIB * probe.MIB)
     # In turns: what was done just before may still be going on in the store.
@@ -207,8 +227,12 @@ def _fitting_size(plan: Plan, place: Path) -> int:
     seconds = sum(times[f"write_{probe.MIB}"]) + sum(times[f"cold_{probe.MIB}"])
     wanted, least = 2 * _LEAST_BYTES / max(seconds, 1e-9) * _WANTED_S, _LEAST_BYTES
     if plan.remote is not None:
-        far = plan.remote.far(place.name, 0, plan.seconds + _GRACE_S)
-        mean_s = sum(far[f"far_{probe.MIB}"]) / len(far[f"far_{probe.MIB}"])
+        limit_s = plan.seconds + _GRACE_S
+        looked = [plan.remote.far(place.name, 0, limit_s)[f"far_{probe.MIB}"]]
+        for number, one in enumerate(plan.others, start=2):
+            name = of_host(number, f"far_{probe.MIB}")
+            looked.append(one.beside(place.name, number, limit_s)[name])
+        mean_s = max(map(statistics.mean, looked)) * len(looked)
         wanted = min(wanted, probe.MIB / max(mean_s, 1e-9) * _WANTED_FAR_S)
         least = _LEAST_FAR_BYTES
     size = int(min(_MOST_BYTES, max(least, wanted)))

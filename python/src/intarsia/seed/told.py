@@ -7,6 +7,7 @@ from typing import Any
 #: How each place is known, where it is in a profile.
 _BY_KERNEL = {
     "host.cache_bytes": "memory that the kernel says is available",
+    "unlike_hosts": "slots and cache_bytes: processors and memory, as the kernel there says",
     "tiers.0.capacity_bytes": "free space, as the kernel says",
     "tiers.0.write_back.bytes": "settings of the kernel for bytes that are not written yet",
 }
