@@ -10,5 +10,6 @@ power     what the host draws: by its counters, or by a file
 samples   times of requests, as many as a profile takes
 told      what no time tells, and how it is known
 profile   the form that `intarsia predict` reads
+closure   the measurement itself, foretold from the profile
 ```
 """

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from intarsia.seed.closure import closure
 from intarsia.seed.errors import SeedError
 from intarsia.seed.probe import MIB
 from intarsia.seed.profile import MOST_SLOTS, Made, profile_of
@@ -38,6 +39,7 @@ Examples:
   intarsia seed /mnt/work --remote /mnt/work --through 'ssh node02' --hosts 16 --out cluster.json
   intarsia seed /mnt/work --remote /mnt/work --through 'ssh node02' --through 'ssh node03'
   intarsia seed /tmp/demo/mnt-n1 --remote /tmp/demo/mnt-n2 --hosts 8 --out lab.json   a lab's hosts
+  intarsia seed /scratch --check                                   how much the profile's form loses
   intarsia seed /scratch --hosts 8 --link 125e6 --seconds 20       links of 1 Gb/s, assumed
 
 Exit codes:
@@ -46,6 +48,7 @@ Exit codes:
   2  the command line is wrong
   130, 143  interrupted; nothing is left behind"""
 
+_CLOSED = ("predicted", "measured")
 _PLACED = {
     "local": "on the host that writes",
     "spread": "each on one of the hosts, whoever writes",
@@ -115,6 +118,11 @@ def parser() -> argparse.ArgumentParser:
         help="what the host draws, as JSON, from a data sheet or a meter [default: measured by "
         "RAPL where the kernel lets it be read]",
     )
+    add(
+        "--check",
+        action="store_true",
+        help="predict the measurement itself from the profile, and say how far that is off",
+    )
     add("--name", metavar="NAME", help="of the profile [default: HOST:DIR]")
     add("--out", metavar="FILE", type=Path, help="where the profile goes [default: printed]")
     add("--json", action="store_true", help="print the profile as well where --out is given")
@@ -132,6 +140,8 @@ def main(words: Sequence[str] | None = None) -> int:
         plan = _plan(given)
         found = measure(plan, (lambda _: None) if given.quiet else _say)
         profile = profile_of(found, plan, _made(given, command))
+        if given.check:
+            profile["measured"]["closure"] = closure(profile, found)
         _tell(given, plan, found, profile)
     except SeedError as error:
         _say(f"error: {error}")
@@ -235,10 +245,17 @@ def summary(profile: dict[str, Any]) -> str:
     what = "were disturbed" if measured["as_loaded"] else "were left out"
     lines.append(f"{share:.1%} of the calls {what}: other programs took the processor")
     lines += ["", *(f"{one['name']}: {one['text']}" for one in measured["effects"])]
+    lines += [_closed(one) for one in measured.get("closure", ())]
     lines += [_unlike(one) for one in profile.get("unlike_hosts", ())]
     if f"far_{MIB}" in measured["seconds"]:
         lines.append(f"new files: {_PLACED[profile['placement']]}")
     return "\n".join(lines)
+
+
+def _closed(part: dict[str, Any]) -> str:
+    """Say how far a part of the measurement is foretold off."""
+    predicted, took = (f"{part[f'{name}_seconds'] * 1e3:,.2f} ms" for name in _CLOSED)
+    return f"check, {part['part']}: {predicted} foretold, {took} measured, {part['error']:+.1%}"
 
 
 def _unlike(host: dict[str, Any]) -> str:
