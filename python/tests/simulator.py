@@ -1,13 +1,12 @@
 """Simulators for tests: the real one where it was built, and a stand-in that can be slow."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from intarsia.store import StoreError, find_binary
+from requirements import require
 
 _STAND_IN = f"""#!{sys.executable}
 import json, os, sys, time, tomllib
@@ -62,8 +61,5 @@ def real_binary() -> Path:
         problem = None if presets else f"{binary} has no simulators: build it"
     except StoreError as error:
         problem = str(error)
-    if problem is not None:
-        if os.environ.get("INTARSIA_TEST_REQUIRE_ALL") == "1":
-            pytest.fail(f"INTARSIA_TEST_REQUIRE_ALL=1, but {problem}")
-        pytest.skip(problem)
+    require(problem is None, str(problem))
     return binary

@@ -13,8 +13,9 @@ import pytest
 from intarsia.advice import __main__ as command
 from intarsia.advice.sensitivity import ASSUMED_SHARE, numbers_of
 from intarsia.seed import __main__ as seeding
-from intarsia.store import StoreError, find_binary
+from intarsia.store import find_binary
 from intarsia.trace import __main__ as tracing
+from requirements import built_binary
 
 ACCESS = {"request_seconds": 1e-4, "bytes_per_second": 5e8}
 
@@ -56,10 +57,7 @@ def workload() -> dict[str, Any]:
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     """A directory with a workload and a profile."""
-    try:
-        find_binary()
-    except StoreError as error:
-        pytest.skip(f"SKIPPED: {error}")
+    built_binary()
     (tmp_path / "w.json").write_text(json.dumps(workload()))
     (tmp_path / "p.json").write_text(json.dumps(profile()))
     return tmp_path

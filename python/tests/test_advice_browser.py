@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from intarsia.advice import __main__ as command
 from intarsia.refine import __main__ as refining
-from intarsia.store import StoreError, find_binary
 from PIL import Image
+from requirements import built_binary, require
 from test_advice import profile, workload
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -64,10 +64,7 @@ def comparison() -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page on an advice whose profile was refined by a run."""
-    try:
-        find_binary()
-    except StoreError as error:
-        pytest.skip(f"SKIPPED: {error}")
+    built_binary()
     place = tmp_path_factory.mktemp("page")
     names = {"w": workload(), "p": profile(), "predicted": comparison()}
     for name, content in names.items():
@@ -82,8 +79,8 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def browsed(page: Path, *words: str) -> str:
     """What a headless browser answers."""
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if browser is None:
-        pytest.skip("SKIPPED: no browser found (Debian package: chromium)")
+    require(browser, "no browser is found (Debian package: chromium)")
+    assert browser is not None
     profile_dir = page.parent / "browser"
     flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
     flags += [f"--user-data-dir={profile_dir}", "--disable-dev-shm-usage", *words]

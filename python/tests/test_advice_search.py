@@ -12,7 +12,7 @@ import pytest
 from intarsia.advice import __main__ as command
 from intarsia.advice.choices import _choices, space_of
 from intarsia.advice.search import Search, Space, goals_of
-from intarsia.store import StoreError, find_binary
+from requirements import built_binary
 from test_advice import profile, workload
 
 POWER = {"source": "published", "note": "a table", "idle_watts": 92, "compute_watts": 34}
@@ -98,10 +98,7 @@ def test_flags_narrow_the_space() -> None:
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     """A directory with a workload and a profile that has prices and power."""
-    try:
-        find_binary()
-    except StoreError as error:
-        pytest.skip(f"SKIPPED: {error}")
+    built_binary()
     known = profile(hosts=8)
     known["host"]["power"] = POWER
     known["host"]["frequencies"] = [{"mhz": 1200, "speed": 0.5, "power": POWER}]

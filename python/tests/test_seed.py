@@ -34,8 +34,7 @@ from intarsia.seed.profile import PLACES, Made, numbers_of, profile_of
 from intarsia.seed.remote import Remote
 from intarsia.seed.rounds import Measurement, Plan
 from intarsia.seed.statistics import estimate, thinned
-from intarsia.store import StoreError, find_binary
-from requirements import require
+from requirements import built_binary
 
 MIB = probe.MIB
 QUICK = ("--seconds", "0.2", "--size", "2MiB", "--slots", "2", "--quiet")
@@ -47,11 +46,7 @@ def seed(*words: object) -> int:
 
 def predicted(*words: object) -> dict[str, Any]:
     """What `intarsia predict` says, as JSON."""
-    try:
-        binary = find_binary()
-    except StoreError as error:
-        require(False, str(error))
-    called = [str(word) for word in (binary, *words)]
+    called = [str(word) for word in (built_binary(), *words)]
     done = subprocess.run(called, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     told: dict[str, Any] = json.loads(done.stdout)

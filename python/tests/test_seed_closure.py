@@ -18,8 +18,7 @@ from intarsia.seed.probe import CALLS, MIB
 from intarsia.seed.profile import Made, profile_of
 from intarsia.seed.remote import Remote
 from intarsia.seed.rounds import DISTURBED, Measurement, Plan
-from intarsia.store import StoreError, find_binary
-from requirements import require
+from requirements import built_binary
 
 #: Published for predictors of this kind, of their own seeding benchmarks.
 BOUND = 0.02
@@ -28,10 +27,7 @@ SIZE = 16 * MIB
 
 @pytest.fixture(autouse=True)
 def _binary() -> None:
-    try:
-        find_binary()
-    except StoreError as error:
-        require(False, str(error))
+    built_binary()
 
 
 def line(request_s: float, byte_s: float) -> dict[int, float]:
