@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from intarsia.trace import __main__ as command
 from intarsia.trace.calls import calls, text_of
 from intarsia.trace.errors import TraceError
 from intarsia.trace.strace import read_strace
+from requirements import require
 
 # A shell begins two programs; the first writes and renames, the second reads what it made.
 STRACE = """\
@@ -170,6 +172,63 @@ def test_jobs_of_darshan_follow_each_other_by_their_files(tmp_path: Path) -> Non
     assert operations(tasks["use-2"], "read") == [("/d/a#0", 0, 50), ("/d/a#1", 0, 10)]
     assert {"compute_seconds": 8.0} in tasks["make-1.0"]["operations"]
     assert {"compute_seconds": 9.0} in tasks["use-2"]["operations"]
+
+
+def test_counters_of_darshan_that_were_not_measured_are_missing(tmp_path: Path) -> None:
+    log, out = tmp_path / "log.txt", tmp_path / "w.json"
+    # -1 stands for what was not measured; a clock that was set gives a time a little below 0.
+    unknown = {"BYTES_WRITTEN": -1, "MAX_BYTE_WRITTEN": -1, "F_WRITE_TIME": -1}
+    known = {"BYTES_READ": 60, "MAX_BYTE_READ": 59, "F_READ_TIME": 1.0}
+    log.write_text(HEAD + rows(0, "/d/a", **known, **unknown, F_META_TIME=-1.1e-05))
+    assert trace(log, "--out", out) == 0
+    (task,) = json.loads(out.read_text())["tasks"]
+    assert operations(task, "read") == [("/d/a", 0, 60)]
+    assert operations(task, "write") == []
+    assert {"compute_seconds": 9.0} in task["operations"]
+
+
+def test_binary_logs_of_darshan_are_read_by_pydarshan(tmp_path: Path) -> None:
+    require(importlib.util.find_spec("darshan"), "PyDarshan is missing (pip install darshan)")
+    logs = sorted((Path(__file__).parent / "data/darshan").glob("*.darshan"))
+    out = tmp_path / "w.json"
+    assert trace(*logs, "--out", out) == 0
+    made = json.loads(out.read_text())
+    tasks = {task["name"]: task for task in made["tasks"]}
+    assert sorted(tasks) == [
+        *("app_readAB_writeC-3.0", "app_readAB_writeC-3.1"),
+        *("app_readAB_writeC-3.2", "app_readAB_writeC-3.3"),
+        *("app_write-1", "app_write-2"),
+    ]
+    sizes = {Path(file["name"]).name: file["size_bytes"] for file in made["files"]}
+    assert (sizes["A"], sizes["B"]) == (10_000, 10_000)
+    assert sum(size for name, size in sizes.items() if name.startswith("C#")) == 8_000
+    # Ranks read what the first two jobs wrote, 5,000 bytes each.
+    read = [
+        one for rank in range(4) for one in operations(tasks[f"app_readAB_writeC-3.{rank}"], "read")
+    ]
+    assert sorted((Path(name).name, size) for name, _, size in read) == [
+        *[("A", 5_000)] * 2,
+        *[("B", 5_000)] * 2,
+    ]
+    assert all(
+        0 < one["compute_seconds"] < 1
+        for task in tasks.values()
+        for one in task["operations"]
+        if "compute_seconds" in one
+    )
+
+
+def test_a_binary_log_that_is_cut_short_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    require(importlib.util.find_spec("darshan"), "PyDarshan is missing (pip install darshan)")
+    whole = Path(__file__).parent / "data/darshan/read-ab-write-c.darshan"
+    cut = tmp_path / "cut.darshan"
+    cut.write_bytes(whole.read_bytes()[:700])
+    assert trace(cut) == 1
+    told = capsys.readouterr().err
+    assert f"{cut}: PyDarshan cannot read it" in told
+    assert "is it whole?" in told
 
 
 HEAD = DARSHAN.format(name="job", start=1, ranks=1, job=1)

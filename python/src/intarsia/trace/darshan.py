@@ -6,23 +6,31 @@ its part. Of a job that writes a file that another one reads, the other one come
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import re
+import signal
+import subprocess
+import sys
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from intarsia.trace import pydarshan
 from intarsia.trace.errors import TraceError
 from intarsia.trace.workload import Operation, Task, Workload
 
-#: MPI-IO comes on top of POSIX: it counts for files of which POSIX saw no bytes.
-_MODULES = ("POSIX", "STDIO", "MPI-IO")
 _PREFIXES = ("POSIX", "STDIO", "MPIIO")
 _VERSION = re.compile(r"^3\.\d+")
 _HEAD = re.compile(r"^# (?P<name>[\w ()*:-]+?): (?P<value>.*)$")
 _STREAMS = ("<STDIN>", "<STDOUT>", "<STDERR>")
 _COLUMNS = 8
+#: What Darshan writes in the place of a counter that was not measured.
+_UNKNOWN = -1.0
+#: A clock that was set while a call went on may make it shorter than nothing, by so much.
+_CLOCK_S = 1e-3
 _HELP = "make it anew with: darshan-parser LOG > LOG.txt"
 
 
@@ -35,16 +43,14 @@ class _Record:
     path: str
     counters: dict[str, float] = field(default_factory=dict)
 
+    def told(self, name: str) -> float:
+        """Return a counter as it stands in the log, -1 where none does."""
+        names = (f"{prefix}_{name}" for prefix in _PREFIXES)
+        return next((self.counters[one] for one in names if one in self.counters), _UNKNOWN)
+
     def get(self, name: str) -> float:
-        """Return a counter of POSIX or STDIO, 0 where there is none."""
-        return next(
-            (
-                self.counters[f"{prefix}_{name}"]
-                for prefix in _PREFIXES
-                if f"{prefix}_{name}" in self.counters
-            ),
-            0.0,
-        )
+        """Return a counter, 0 where there is none, or it was not measured."""
+        return max(0.0, self.told(name))
 
     @property
     def is_moved(self) -> bool:
@@ -192,10 +198,10 @@ def _counts(record: _Record, below: str) -> bool:
 
 
 def _check(job: _Job, record: _Record) -> None:
-    wanted = [f"BYTES_{kind}" for kind in ("READ", "WRITTEN")]
-    wanted += [f"F_{kind}_TIME" for kind in ("READ", "WRITE", "META")]
-    for name in wanted:
-        if record.get(name) < 0:
+    wanted = [(f"BYTES_{kind}", 0.0) for kind in ("READ", "WRITTEN")]
+    wanted += [(f"F_{kind}_TIME", -_CLOCK_S) for kind in ("READ", "WRITE", "META")]
+    for name, least in wanted:
+        if record.told(name) < least and record.told(name) != _UNKNOWN:
             raise TraceError(
                 job.source,
                 record.place,
@@ -239,7 +245,7 @@ def _row(source: str, number: int, line: str, job: _Job) -> None:
         what = f"{len(cells)} columns instead of {_COLUMNS}"
         raise TraceError(source, place, what, _HELP)
     module, rank, identity, counter, value, path = cells[:6]
-    if module not in _MODULES:
+    if module not in pydarshan.MODULES:
         return
     try:
         known = job.records.setdefault(
@@ -256,55 +262,41 @@ def _settle(source: str, job: _Job, heads: dict[str, str]) -> None:
         told = f"version {version} of Darshan is unknown" if version else "no 'darshan log version'"
         raise TraceError(source, "header", told, f"3.x is known; {_HELP}")
     try:
-        job.ranks = int(heads["nprocs"])
-        job.number = int(heads.get("jobid", 0))
-        job.began_s = float(heads.get("start_time") or heads["start_time_sec"])
-        job.run_s = float(heads.get("run time") or heads["run_time"])
+        _take_heads(job, heads)
     except KeyError as missing:
         raise TraceError(source, "header", f"no {missing}", _HELP) from None
     except ValueError as error:
         raise TraceError(source, "header", str(error), _HELP) from None
+
+
+def _take_heads(job: _Job, heads: Mapping[str, Any]) -> None:
+    job.ranks = int(heads["nprocs"])
+    job.number = int(heads.get("jobid", 0))
+    job.began_s = float(heads.get("start_time") or heads["start_time_sec"])
+    job.run_s = float(heads.get("run time") or heads["run_time"])
     job.program = Path((heads.get("exe", "").split() or ["job"])[0]).name
 
 
 def _binary(source: str) -> _Job:
-    try:
-        import darshan
-    except ImportError:
+    """Read a binary log by PyDarshan, in a process of its own: a damaged log may end that."""
+    if importlib.util.find_spec("darshan") is None:
         raise TraceError(
             source,
             "",
             "a binary log needs PyDarshan",
             f"pip install darshan, or {_HELP.removeprefix('make it anew with: ')}",
-        ) from None
-    try:
-        report = darshan.DarshanReport(source, read_all=False)
-        job = _heads_of(source, report)
-        for module in _MODULES:
-            if module in report.modules:
-                report.mod_read_all_records(module)
-                _take(report, module, job)
-    except (RuntimeError, ValueError, KeyError, OSError) as error:
-        raise TraceError(source, "", f"PyDarshan cannot read it: {error}", "is it whole?") from None
+        )
+    words = [sys.executable, "-m", pydarshan.__name__, source]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        why = done.stderr.strip().rpartition("\n")[2]
+        if done.returncode < 0:
+            why = f"it was ended by {signal.Signals(-done.returncode).name}"
+        raise TraceError(source, "", f"PyDarshan cannot read it: {why}", "is it whole?")
+    found = json.loads(done.stdout.splitlines()[-1])
+    job = _Job(source)
+    _take_heads(job, found["heads"])
+    for one in found["records"]:
+        made = _Record(f"record {one['id']}", one["rank"], one["path"], one["counters"])
+        job.records[one["module"], one["rank"], one["id"]] = made
     return job
-
-
-def _heads_of(source: str, report: Any) -> _Job:
-    told = report.metadata["job"]
-    job = _Job(source, ranks=int(told["nprocs"]), run_s=float(told["run_time"]))
-    job.number = int(told.get("jobid", 0))
-    job.began_s = float(told["start_time_sec"]) + float(told.get("start_time_nsec", 0)) / 1e9
-    job.program = Path((report.metadata.get("exe", "").split() or ["job"])[0]).name
-    return job
-
-
-def _take(report: Any, module: str, job: _Job) -> None:
-    frames = report.records[module].to_df()
-    for frame in (frames["counters"], frames["fcounters"]):
-        for row in frame.to_dict("records"):
-            identity, rank = str(row.pop("id")), int(row.pop("rank"))
-            path = report.name_records.get(int(identity), identity)
-            known = job.records.setdefault(
-                (module, rank, identity), _Record(f"record {identity}", rank, path)
-            )
-            known.counters |= {name: float(value) for name, value in row.items()}
