@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -57,33 +57,7 @@ def profile_of(found: Measurement, plan: Plan, made: Made) -> dict[str, Any]:
     drawn = numbers | of_requests(found, numbers)
     seen = effects(found)
     there = {one.name for one in seen if one.is_there}
-    kept = bool(there & {"page cache", "page cache of other hosts"})
-    is_far = plan.remote is not None
-    link = numbers.get("link.bytes_per_second", made.link_bytes_per_s or numbers["warm"])
-    state = os.statvfs(plan.directory)
-    host: dict[str, Any] = {
-        "slots": plan.slots,
-        "in_bytes_per_second": link,
-        "out_bytes_per_second": link,
-        "cache_bytes": memory_bytes() if kept else 0,
-    }
-    if kept:
-        host["cache_bytes_per_second"] = numbers["warm"]
-    if f"crowding.{_CROWDED[0]}" in numbers:
-        gains = {kind: numbers[f"crowding.{kind}"] for kind in _CROWDED}
-        host["crowding"] = {"at_once": plan.slots, **gains}
-    if found.power is not None:
-        host["power"] = found.power
-    tier: dict[str, Any] = {
-        "class": made.tier_class or tier_class(plan.directory),
-        "capacity_bytes": state.f_bavail * state.f_frsize,
-        "read": _access(drawn, "read", has_medium="page cache" in there),
-        "write": _access(drawn, "write", has_medium=False),
-    }
-    limit_bytes = unwritten_limit_bytes()
-    if "write_back.bytes_per_second" in numbers and limit_bytes and "buffered writes" in there:
-        rate = numbers["write_back.bytes_per_second"]
-        tier["write_back"] = {"bytes": limit_bytes, "bytes_per_second": rate}
+    host = _host(found, plan, made, numbers, there)
     profile: dict[str, Any] = {
         "format": "intarsia-profile",
         "version": 1,
@@ -91,28 +65,78 @@ def profile_of(found: Measurement, plan: Plan, made: Made) -> dict[str, Any]:
         "provenance": _provenance(found, plan, made),
         "hosts": made.hosts,
         "host": host,
-        "network": {
-            "latency_seconds": drawn.get("network.latency_seconds", 0.0),
-            "loopback_bytes_per_second": numbers["warm"],
-            "sharing": "fair",
-            "burst_bytes": round(numbers.get("network.burst_bytes", 0)),
-            "queue_bytes": round(numbers.get("network.queue_bytes", 0)),
-        },
+        "network": _network(drawn),
         "manager": of_metadata(found),
-        "tiers": [tier],
+        "tiers": [_tier(plan, made, drawn, there)],
         "placement": placement(found),
-        "client": {
-            "outstanding_chunks": _AHEAD if is_far else 1,
-            "local_access": "call",
-            "keeps_striped": _keeps_dealt(found),
-            **(_OF_PARTS if "dealt_far" in found.means else {}),
-        },
+        "client": _client(found, plan),
         "measured": _measured(found, plan, seen),
     }
     if others := unlike_hosts(found, plan, host, MOST_SLOTS):
         profile["unlike_hosts"] = others
     profile["provenance"]["told"] = told(profile, _asked(plan, made))
     return profile
+
+
+def _host(
+    found: Measurement,
+    plan: Plan,
+    made: Made,
+    numbers: Mapping[str, float],
+    there: Collection[str],
+) -> dict[str, Any]:
+    link = numbers.get("link.bytes_per_second", made.link_bytes_per_s or numbers["warm"])
+    is_kept = "page cache" in there or "page cache of other hosts" in there
+    host: dict[str, Any] = {
+        "slots": plan.slots,
+        "in_bytes_per_second": link,
+        "out_bytes_per_second": link,
+        "cache_bytes": memory_bytes() if is_kept else 0,
+    }
+    if is_kept:
+        host["cache_bytes_per_second"] = numbers["warm"]
+    if f"crowding.{_CROWDED[0]}" in numbers:
+        gains = {kind: numbers[f"crowding.{kind}"] for kind in _CROWDED}
+        host["crowding"] = {"at_once": plan.slots, **gains}
+    if found.power is not None:
+        host["power"] = found.power
+    return host
+
+
+def _network(drawn: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "latency_seconds": drawn.get("network.latency_seconds", 0.0),
+        "loopback_bytes_per_second": drawn["warm"],
+        "sharing": "fair",
+        "burst_bytes": round(drawn.get("network.burst_bytes", 0)),
+        "queue_bytes": round(drawn.get("network.queue_bytes", 0)),
+    }
+
+
+def _tier(
+    plan: Plan, made: Made, drawn: Mapping[str, Any], there: Collection[str]
+) -> dict[str, Any]:
+    state = os.statvfs(plan.directory)
+    tier: dict[str, Any] = {
+        "class": made.tier_class or tier_class(plan.directory),
+        "capacity_bytes": state.f_bavail * state.f_frsize,
+        "read": _access(drawn, "read", has_medium="page cache" in there),
+        "write": _access(drawn, "write", has_medium=False),
+    }
+    limit_bytes = unwritten_limit_bytes()
+    if "write_back.bytes_per_second" in drawn and limit_bytes and "buffered writes" in there:
+        rate = drawn["write_back.bytes_per_second"]
+        tier["write_back"] = {"bytes": limit_bytes, "bytes_per_second": rate}
+    return tier
+
+
+def _client(found: Measurement, plan: Plan) -> dict[str, Any]:
+    return {
+        "outstanding_chunks": 1 if plan.remote is None else _AHEAD,
+        "local_access": "call",
+        "keeps_striped": _keeps_dealt(found),
+        **(_OF_PARTS if "dealt_far" in found.means else {}),
+    }
 
 
 def _asked(plan: Plan, made: Made) -> dict[str, str]:
@@ -275,20 +299,21 @@ def _measured(found: Measurement, plan: Plan, seen: Sequence[Effect]) -> dict[st
         "load_average": os.getloadavg()[0],
         "slots": plan.slots,
         "seconds": {name: _told(found, name) for name in found.names()},
-        "effects": [
-            {
-                "name": one.name,
-                "times": one.times,
-                "ratio": one.ratio.mean,
-                "half_width": one.ratio.half_width,
-                "is_there": one.is_there,
-                "text": one.text,
-            }
-            for one in seen
-        ],
+        "effects": [_effect(one) for one in seen],
         "hosts": _hosts(found, plan),
         "misfit_at_64_kib": {kind: line(found, kind).misfit for kind in ("write", "cold", "warm")},
         "numbers": _intervals(found, plan.slots),
+    }
+
+
+def _effect(one: Effect) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "times": one.times,
+        "ratio": one.ratio.mean,
+        "half_width": one.ratio.half_width,
+        "is_there": one.is_there,
+        "text": one.text,
     }
 
 

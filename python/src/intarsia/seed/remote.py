@@ -58,17 +58,7 @@ class Remote:
         self, function: Callable[[str, int], Times], name: str, number: int, limit_s: float
     ) -> Times:
         directory = str(self.directory / name)
-        sources = [
-            (one.__name__, Path(str(one.__file__)).read_text(encoding="utf-8")) for one in _SENT
-        ]
-        text = _TEXT.format(
-            sources=sources,
-            keeps_disturbed=watch.keeps_disturbed,
-            module=function.__module__,
-            function=function.__name__,
-            directory=directory,
-            number=number,
-        )
+        text = _text(function, directory, number)
         words = [*self.through, "python3" if self.through else sys.executable, "-I", "-"]
         try:
             done = subprocess.run(
@@ -89,3 +79,16 @@ class Remote:
         except (ValueError, IndexError):
             raise SeedError(f"{directory}: no times came from there") from None
         return times
+
+
+def _text(function: Callable[[str, int], Times], directory: str, number: int) -> str:
+    """Return the program that calls a function there, with all that it needs."""
+    sources = [(one.__name__, Path(str(one.__file__)).read_text(encoding="utf-8")) for one in _SENT]
+    return _TEXT.format(
+        sources=sources,
+        keeps_disturbed=watch.keeps_disturbed,
+        module=function.__module__,
+        function=function.__name__,
+        directory=directory,
+        number=number,
+    )
