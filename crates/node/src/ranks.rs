@@ -26,5 +26,7 @@ pub(crate) const LIVE_SHARD: Rank = Rank::held_briefly(40, "a shard of live inod
 pub(crate) const DIRECTORY_USES: Rank = Rank::held_briefly(42, "the uses of directories");
 /// The finalizer's queue.
 pub(crate) const FINALIZER_WORK: Rank = Rank::held_briefly(44, "the finalizer's work");
+/// What was dealt over all hosts.
+pub(crate) const DEALT: Rank = Rank::held_briefly(45, "what was dealt");
 /// The hosts of groups.
 pub(crate) const GROUPS: Rank = Rank::held_briefly(46, "the hosts of groups");

@@ -4,6 +4,7 @@
 //! the namespace for the records of groups, and the cluster for the room of hosts; `policy` decides. Promises that a backing
 //! file that it hands out is in the ledger, and that no wish makes a file fail that could be made without it.
 
+pub(crate) mod dealing;
 pub(crate) mod hints;
 pub(crate) mod inode_count;
 pub(crate) mod ledger;

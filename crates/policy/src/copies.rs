@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use intarsia_types::NodeId;
 
 use crate::TierState;
+use crate::dealt::Dealt;
 
 /// How well a host is reached from the one that asks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,23 +78,29 @@ pub(crate) struct Candidate<'h> {
     pub(crate) node: &'h NodeId,
     pub(crate) free_bytes: u64,
     link: Link,
-    load_bytes: u64,
+    /// Among about equally free ones the one with least.
+    load: u64,
 }
 
 impl<'h> Candidate<'h> {
     /// A host that is judged by its room alone.
     pub(crate) const fn of_room(node: &'h NodeId, free_bytes: u64) -> Self {
-        Self { node, free_bytes, link: Link::Up, load_bytes: 0 }
+        Self { node, free_bytes, link: Link::Up, load: 0 }
     }
 
     /// The same host without what passes: that of a moment is no reason for where a file stays.
     pub(crate) const fn at_rest(self) -> Self {
         Self::of_room(self.node, self.free_bytes)
     }
+
+    /// The same host, that was dealt so much.
+    pub(crate) fn dealt(self, dealt: &Dealt) -> Self {
+        Self { load: dealt.bytes_of(self.node), ..self.at_rest() }
+    }
 }
 
 /// Ranks hosts, the first `count` of them: those that are reached before those that were not, then those with most free
-/// space; among about equals those with least on its way, then by a hash of `seed` (the inode's number) and the name,
+/// space; among about equals those with least load, then by a hash of `seed` (the inode's number) and the name,
 /// which spreads the files and is the same on every host.
 pub(crate) fn rank(candidates: Vec<Candidate<'_>>, count: usize, seed: u64) -> Vec<NodeId> {
     let most = candidates.iter().map(|host| host.free_bytes).max().unwrap_or(0);
@@ -101,9 +108,8 @@ pub(crate) fn rank(candidates: Vec<Candidate<'_>>, count: usize, seed: u64) -> V
     // Counted from the most: a host that has a byte more than all others is not before them for that.
     let mut ranked: Vec<_> = candidates
         .into_iter()
-        .map(|Candidate { node, free_bytes, link, load_bytes }| {
-            let (steps, load) = ((most - free_bytes) / grain, load_bytes / LOAD_STEP_BYTES);
-            (link, steps, load, mixed(seed, node), node)
+        .map(|Candidate { node, free_bytes, link, load }| {
+            (link, (most - free_bytes) / grain, load, mixed(seed, node), node)
         })
         .collect();
     if count < ranked.len() {
@@ -124,7 +130,8 @@ pub(crate) fn usable<'h>(
     let roomy = hosts.iter().filter(|host| host.fits(size_bytes) && !holds.contains(&host.node));
     let candidates = roomy.map(|host| {
         let HostState { node, free_bytes, link, load_bytes, .. } = host;
-        Candidate { node, free_bytes: *free_bytes, link: *link, load_bytes: *load_bytes }
+        let load = load_bytes / LOAD_STEP_BYTES;
+        Candidate { node, free_bytes: *free_bytes, link: *link, load }
     });
     if hosts.is_sorted_by(|a, b| a.node < b.node) {
         return candidates.collect();

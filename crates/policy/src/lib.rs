@@ -7,6 +7,7 @@
 
 mod balance;
 mod copies;
+mod dealt;
 mod due;
 mod fold;
 mod home;
@@ -25,6 +26,7 @@ mod wish;
 
 pub use balance::{HostRoom, Room, Transfer, plan_balance};
 pub use copies::{HostState, Link, copies_wanted};
+pub use dealt::Dealt;
 pub use due::{Speeds, check_speeds, due_bytes};
 pub use fold::FoldLimits;
 pub use home::Home;

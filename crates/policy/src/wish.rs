@@ -3,6 +3,7 @@
 use intarsia_types::{HintSet, NodeId, Pattern, Placement};
 
 use crate::copies::{Candidate, mixed, mixed_text, rank, usable};
+use crate::dealt::Dealt;
 use crate::tier::choose_tier;
 use crate::{FileState, Here, Home, HostState, Reason, TierState};
 
@@ -48,8 +49,8 @@ pub enum HostWish<'a> {
     Maker,
     /// This one, where its group is. `None`: the group has no host, or has lost it.
     Group(Option<&'a NodeId>),
-    /// The one with most room.
-    Roomiest,
+    /// The one with most room, among about equals the one that was dealt least.
+    Roomiest(&'a Dealt),
 }
 
 /// Where a file is born by its wish, and why; none if nobody can meet it.
@@ -69,10 +70,10 @@ pub(crate) fn as_wished(
             let is_there = all.iter().any(|candidate| candidate.node == host);
             (is_there.then(|| host.clone()).into_iter().collect(), Reason::Group)
         }
-        HostWish::Roomiest => {
+        HostWish::Roomiest(dealt) => {
             let count = all.len();
-            let at_rest = all.into_iter().map(Candidate::at_rest).collect();
-            (rank(at_rest, count, file.seed), Reason::Spread)
+            let dealt = all.into_iter().map(|candidate| candidate.dealt(dealt)).collect();
+            (rank(dealt, count, file.seed), Reason::Spread)
         }
     };
     let first: Vec<NodeId> = ranked.iter().take_while(|node| *node != here.node).cloned().collect();

@@ -106,7 +106,10 @@ impl Elsewhere {
         };
         self.note_placed(&state.hints, is_as_wished, why);
         match last {
-            Some(tier) => state.unfold_into(&self.bodies, ino, tier),
+            Some(tier) => {
+                self.placing.note_home(&state.hints, ino, None);
+                state.unfold_into(&self.bodies, ino, tier)
+            }
             None if self.members.is_shared() => Err(self.refuse_for_room(reason.as_str())),
             None => Err(self.refuse_for_room("every tier is full")),
         }
@@ -183,6 +186,7 @@ impl Elsewhere {
             };
             if let Some(remote) = taken {
                 self.tell_handed_out(ino, host, reason);
+                self.placing.note_home(&state.hints, ino, Some(host));
                 hold_remotely(state, remote);
                 return Ok(true);
             }

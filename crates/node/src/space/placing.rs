@@ -21,6 +21,7 @@ use crate::clock::now;
 use crate::membership::cluster::Cluster;
 use crate::options::NodeOptions;
 use crate::ranks::GROUPS;
+use crate::space::dealing::Dealing;
 use crate::space::tiers::{Tiers, full, state_of};
 
 /// Groups that are remembered here; beyond it all are looked up anew.
@@ -96,6 +97,7 @@ pub(crate) struct Placing {
     /// The other hosts; none in a store of one.
     cluster: Option<Arc<Cluster>>,
     groups: Groups,
+    dealing: Dealing,
 }
 
 impl Placing {
@@ -118,6 +120,7 @@ impl Placing {
             namespace,
             cluster,
             groups: Groups::default(),
+            dealing: Dealing::default(),
         }
     }
 
@@ -134,7 +137,21 @@ impl Placing {
                 let host = self.host_of_group(&group);
                 self.plan(hints, HostWish::Group(host.as_ref()), seed)
             }
-            Wish::Spread => self.plan(hints, HostWish::Roomiest, seed),
+            Wish::Spread => self.plan(hints, HostWish::Roomiest(&self.dealing.dealt()), seed),
+        }
+    }
+
+    /// A new file went to `node`, or stays here for none.
+    pub(crate) fn note_home(&self, hints: &HintSet, ino: InodeId, node: Option<&NodeId>) {
+        if self.wish_of(hints) == Wish::Spread {
+            self.dealing.note(ino, node.unwrap_or(&self.me));
+        }
+    }
+
+    /// A file was closed that is so long.
+    pub(crate) fn note_closed(&self, hints: &HintSet, ino: InodeId, size_bytes: u64) {
+        if self.wish_of(hints) == Wish::Spread {
+            self.dealing.closed(ino, size_bytes);
         }
     }
 

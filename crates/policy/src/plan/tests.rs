@@ -2,6 +2,7 @@ use intarsia_types::{CacheHint, TierId};
 use proptest::prelude::*;
 
 use super::*;
+use crate::Dealt;
 
 fn tier(free_bytes: u64) -> TierState {
     TierState { free_bytes, ..TierState::EXAMPLE }
@@ -74,15 +75,39 @@ fn a_group_whose_host_is_gone_or_full_is_no_wish() {
 
 #[test]
 fn files_that_are_dealt_go_to_the_roomiest_and_spread_over_equals() {
-    let found = plan(HostWish::Roomiest, 90, &[("b", 5), ("c", 500)]);
+    let found = plan(HostWish::Roomiest(&Dealt::default()), 90, &[("b", 5), ("c", 500)]);
     assert_eq!((found.home, found.reason), (elsewhere(&["c"], Some(TierId(0))), Reason::Spread));
-    let found = plan(HostWish::Roomiest, 900, &[("b", 5), ("c", 500)]);
+    let found = plan(HostWish::Roomiest(&Dealt::default()), 900, &[("b", 5), ("c", 500)]);
     assert_eq!((found.home, found.reason), (Home::Here(TierId(0)), Reason::Spread));
     let all = hosts(&[("b", 100), ("c", 100), ("d", 100)]);
-    let here = (0..4000u64)
-        .filter(|seed| born(HostWish::Roomiest, 100, *seed, || &all).home == Home::Here(TierId(0)));
-    let here = here.count();
+    let nothing = Dealt::default();
+    let is_here = |seed: &u64| {
+        born(HostWish::Roomiest(&nothing), 100, *seed, || &all).home == Home::Here(TierId(0))
+    };
+    let here = (0..4000u64).filter(is_here).count();
     assert!((850..1150).contains(&here), "{here} of 4000 at one host of four");
+}
+
+proptest! {
+    #[test]
+    fn files_that_are_dealt_are_balanced_by_their_bytes(
+        sizes in prop::collection::vec(1u64..1000, 1..200),
+        seed in any::<u32>(),
+    ) {
+        let all = hosts(&[("b", 1 << 40), ("c", 1 << 40), ("d", 1 << 40)]);
+        let mut dealt = Dealt::default();
+        for (number, size) in sizes.iter().enumerate() {
+            let seed = u64::from(seed) + number as u64;
+            let home = match born(HostWish::Roomiest(&dealt), 1 << 40, seed, || &all).home {
+                Home::Elsewhere { hosts, .. } => hosts[0].clone(),
+                _ => name("a"),
+            };
+            dealt.add(&home, *size);
+        }
+        let held = ["a", "b", "c", "d"].map(|host| dealt.bytes_of(&name(host)));
+        let (least, most) = (held.iter().min().unwrap(), held.iter().max().unwrap());
+        prop_assert!(most - least <= *sizes.iter().max().unwrap(), "{held:?}");
+    }
 }
 
 proptest! {
@@ -95,7 +120,11 @@ proptest! {
     ) {
         let rooms: Vec<_> = rooms.iter().map(|(node, free)| (node.as_str(), *free)).collect();
         let group = group.map(NodeId);
-        let wish = if is_spread { HostWish::Roomiest } else { HostWish::Group(group.as_ref()) };
+        let nothing = Dealt::default();
+        let wish = match is_spread {
+            true => HostWish::Roomiest(&nothing),
+            false => HostWish::Group(group.as_ref()),
+        };
         let found = plan(wish, here, &rooms);
         let plain = plan(HostWish::Maker, here, &rooms);
         prop_assert_eq!(found.home == Home::Nowhere, plain.home == Home::Nowhere);

@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 
 use intarsia_policy::{
-    FileState, Here, Home, HostState, HostWish, PlaceRequest, Plan, PlannedLayout, Purpose, Stripe,
-    TierState, Wish, place, reduces_with_its_directory,
+    Dealt, FileState, Here, Home, HostState, HostWish, PlaceRequest, Plan, PlannedLayout, Purpose,
+    Stripe, TierState, Wish, place, reduces_with_its_directory,
 };
 use intarsia_types::{ByteCount, Dealing, HintSet, NodeId, TierClass, TierId};
 
@@ -31,6 +31,8 @@ pub(super) struct Places<'a> {
     states: Vec<HostState>,
     numbers: HashMap<NodeId, u32>,
     groups: Groups,
+    /// What each host has dealt over all.
+    dealt: HashMap<u32, Dealt>,
     places: Vec<Option<Place>>,
     /// By file: it was lost, and is not made again yet.
     lost: Vec<bool>,
@@ -77,6 +79,7 @@ impl<'a> Places<'a> {
             states: names.iter().map(state).collect(),
             numbers: names.into_iter().zip(roles.stores.clone()).collect(),
             groups: Groups::new(workload),
+            dealt: HashMap::new(),
             places: vec![None; workload.files.len()],
             lost: vec![false; workload.files.len()],
             down: Vec::new(),
@@ -128,7 +131,7 @@ impl<'a> Places<'a> {
         if self.down.is_empty() {
             return self.lay_anywhere(file, writer);
         }
-        let (tiers, states) = (self.tiers.clone(), self.states.clone());
+        let (tiers, states, dealt) = (self.tiers.clone(), self.states.clone(), self.dealt.clone());
         for host in self.down.clone() {
             let index = self.index(host);
             self.states[index].free_bytes = 0;
@@ -141,7 +144,7 @@ impl<'a> Places<'a> {
             }
             return Ok(());
         }
-        (self.tiers, self.states) = (tiers, states);
+        (self.tiers, self.states, self.dealt) = (tiers, states, dealt);
         self.lay_anywhere(file, writer)
     }
 
@@ -274,15 +277,21 @@ impl<'a> Places<'a> {
         let node = if is_store { &self.states[self.index(writer)].node } else { &nowhere };
         let here = Here { node, tiers: &tiers, is_leaving: false, has_passthrough: false };
         let state = FileState { class: hints.tier(), ..self.file_state(file, size) };
-        let wish = if is_spread { HostWish::Roomiest } else { HostWish::Maker };
+        let dealt = self.dealt.get(&writer).cloned().unwrap_or_default();
+        let wish = if is_spread { HostWish::Roomiest(&dealt) } else { HostWish::Maker };
         let purpose = Purpose::Birth(wish);
-        match place(&PlaceRequest { purpose, file: state, here }, || &self.states).home {
-            Home::Here(_) => Ok(writer),
+        let home = match place(&PlaceRequest { purpose, file: state, here }, || &self.states).home {
+            Home::Here(_) => writer,
             Home::Elsewhere { hosts, .. } => {
-                hosts.first().map(|node| self.number(node)).ok_or_else(|| self.is_full(file))
+                hosts.first().map(|node| self.number(node)).ok_or_else(|| self.is_full(file))?
             }
-            Home::Nowhere | Home::Unchanged => Err(self.is_full(file)),
+            Home::Nowhere | Home::Unchanged => return Err(self.is_full(file)),
+        };
+        if is_spread && is_store {
+            let node = self.states[self.index(home)].node.clone();
+            self.dealt.entry(writer).or_default().add(&node, size);
         }
+        Ok(home)
     }
 
     /// What the hints of a file say of its host, as a store that makes it reads them.
