@@ -651,3 +651,69 @@ fn a_mount_point_that_an_interrupted_up_has_made_goes_with_the_store() {
     place.run(&["down", "--purge"]).code(0);
     assert!(place.path("mnt").exists());
 }
+
+/// What is left of a store that was up for one command.
+fn assert_down(place: &Place) {
+    assert!(!is_mounted(&place.path("mnt")) && !place.path("mnt").exists());
+}
+
+#[test]
+fn a_store_is_up_for_one_command_and_ends_with_its_code() {
+    if !has_fuse() {
+        return;
+    }
+    let place = Place::new();
+    let (mount, dir) = (place.text("mnt"), place.text("store"));
+    std::fs::create_dir(place.path("in")).unwrap();
+    std::fs::write(place.path("in/text"), "staged").unwrap();
+    let (content, out) = (format!("{}/.", place.text("in")), place.text("out"));
+    let around = |more: &[&str], command: &[&str]| {
+        let mut words = vec!["up", mount.as_str(), "--dir", dir.as_str()];
+        words.extend(more);
+        words.push("--");
+        words.extend(command);
+        place.run(&words)
+    };
+    let script = "mkdir $INTARSIA_MOUNT/r; tr a-z A-Z < $INTARSIA_MOUNT/text > $INTARSIA_MOUNT/r/text; exit 7";
+    let staged = ["--stage-in", &content, "--stage-out", "r", &out];
+    around(&staged, &["sh", "-c", script]).code(7);
+    assert_down(&place);
+    assert_eq!(std::fs::read_to_string(place.path("out/r/text")).unwrap(), "STAGED");
+    // The data stays, and the next command finds it.
+    let text = format!("{mount}/r/text");
+    around(&[], &["cat", &text]).code(0).prints("STAGED");
+    around(&[], &["no-such-program"]).code(127).says("no-such-program");
+    assert_down(&place);
+    // But not what could not be copied out.
+    let vain = ["--discard", "--stage-out", "absent", &out];
+    around(&vain, &["true"]).code(1).says("the data stays");
+    around(&["--discard"], &["cat", &text]).code(0).prints("STAGED");
+    assert_down(&place);
+    assert!(!place.path("store").exists());
+    // Nothing is begun beside a store that is up, and that stays.
+    place.up(&[]).code(0);
+    let touched = place.text("touched");
+    around(&[], &["touch", &touched]).code(4);
+    assert!(!place.path("touched").exists() && is_mounted(&place.path("mnt")));
+    place.run(&["down", &mount]).code(0);
+    place.run(&["up", &mount, "--stage-in", &content]).code(2).says("COMMAND");
+}
+
+#[test]
+fn a_signal_ends_the_command_and_the_store_goes_down() {
+    if !has_fuse() {
+        return;
+    }
+    let place = Place::new();
+    let (mount, dir) = (place.text("mnt"), place.text("store"));
+    let script = "sleep 600 & trap \"echo told > $INTARSIA_MOUNT/told; kill $!; exit 3\" TERM; touch $INTARSIA_MOUNT/begun; wait";
+    let mut up =
+        place.command(&["up", &mount, "--dir", &dir, "--", "sh", "-c", script]).spawn().unwrap();
+    wait_until("the command runs", || place.path("mnt/begun").exists());
+    let told = Command::new("kill").args(["-TERM", &up.id().to_string()]).status().unwrap();
+    assert!(told.success());
+    assert_eq!(up.wait().unwrap().code(), Some(3), "the code of the command");
+    assert_down(&place);
+    let told = format!("{mount}/told");
+    place.run(&["up", &mount, "--dir", &dir, "--", "cat", &told]).code(0).prints("told");
+}

@@ -1,5 +1,6 @@
 //! `intarsia up`, the node that it starts, and their settings.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
@@ -22,6 +23,8 @@ use crate::config::{Given, Key, Layers, Source};
   intarsia up /mnt/work --tier /local/ssd/work        in a Slurm job: on all its hosts
   intarsia up /mnt/work --advice advice.json          as 'intarsia advise --json' recommends
   intarsia up '/mnt/{host}' --lab lab --dir '/tmp/lab/{host}'     a cluster on this machine
+  intarsia up /mnt/work --stage-in /project/raw/. --stage-out results /project/results --discard \\
+    -- snakemake --directory /mnt/work --cores all      for one command: it is down when that has ended
 
 Each setting can also stand in the environment (INTARSIA_DURABILITY=sync) or in a TOML file
 (durability = \"sync\"). A flag wins over the environment, that over the file, that over the default.")]
@@ -62,7 +65,8 @@ pub(crate) struct Up {
     #[arg(long, value_name = "PORT", default_value_t = 7400,
           value_parser = clap::value_parser!(u16).range(1..=65527))]
     pub(crate) port: u16,
-    /// In a job of several hosts: delete the data when the store goes down, at the latest with the job
+    /// In a job of several hosts: delete the data when the store goes down, at the latest with the job. With a COMMAND: when
+    /// that has ended
     #[arg(long)]
     pub(crate) discard: bool,
     /// Bring it up as this advice recommends, and say what of it is applied; it is what `advise --json` prints. Other
@@ -70,9 +74,27 @@ pub(crate) struct Up {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "join")]
     pub(crate) advice: Option<PathBuf>,
     #[command(flatten)]
+    pub(crate) around: AroundFlags,
+    #[command(flatten)]
     pub(crate) place: PlaceFlags,
     #[command(flatten)]
     pub(crate) settings: SettingFlags,
+    /// Run this once the store is up, with INTARSIA_MOUNT in its environment, and take the store down when it has ended; its exit
+    /// code is this one's
+    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["json", "join"], help_heading = "Arguments")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// What happens around a command that the store is for.
+#[derive(Args, Clone, Default)]
+#[command(next_help_heading = "With a COMMAND")]
+pub(crate) struct AroundFlags {
+    /// Copy this into the store first, verified, as `stage in` does; repeatable; SOURCE/. is its content
+    #[arg(long, value_name = "SOURCE", requires = "command", value_hint = ValueHint::AnyPath)]
+    pub(crate) stage_in: Vec<OsString>,
+    /// Copy what lies at PATH in the store to DEST at the end, verified, also if the command failed; repeatable
+    #[arg(long, num_args = 2, value_names = ["PATH", "DEST"], requires = "command", value_hint = ValueHint::AnyPath)]
+    pub(crate) stage_out: Vec<OsString>,
 }
 
 /// Several hosts as one store.

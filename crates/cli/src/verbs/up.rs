@@ -1,5 +1,7 @@
 //! `up`: check, start a node in the background, wait until it is ready.
 
+mod around;
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -22,6 +24,9 @@ use crate::tenure;
 
 pub(crate) fn run(arguments: &Up, global: &Global) -> Outcome<Exit> {
     let mut hosts = fleet::Hosts::meant(&arguments.hosts)?;
+    if !arguments.command.is_empty() && !arguments.dry_run {
+        return around::run(arguments, hosts.is_some());
+    }
     let advised = arguments.advice.as_deref().map(|path| follow(path, hosts.as_mut(), arguments));
     let advised = advised.transpose()?;
     let arguments = advised.as_ref().unwrap_or(arguments);
