@@ -49,6 +49,7 @@ PATIENTLY = ("nice", "-n", "15")
 # Files of tests/workflows with a store over several hosts for all of their tests.
 OVER_HOSTS = (
     "engines",
+    "snakemake_faults",
     "nextflow",
     "nextflow_faults",
     "run_hosts",

@@ -7,7 +7,7 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from conftest import SCRATCH, require
@@ -73,14 +73,19 @@ class Hosts:
         return Path(tempfile.mkdtemp(dir=self.store.mounts[0]))
 
 
-@contextmanager
-def four_hosts(prefix: str) -> Iterator[Hosts]:
+def four_hosts(prefix: str) -> AbstractContextManager[Hosts]:
     """Keep a store over four hosts up meanwhile, or skip the test where there can be none."""
+    return lab_hosts(prefix, 4)
+
+
+@contextmanager
+def lab_hosts(prefix: str, count: int) -> Iterator[Hosts]:
+    """Keep a store over so many hosts up meanwhile, or skip the test where there can be none."""
     problem = lab_problem()
     require(problem is None, str(problem))
     with tempfile.TemporaryDirectory(prefix=prefix, dir=SCRATCH) as place:
         directory = Path(place).resolve()
-        store = LabStore.up(directory / "mnt", directory / "store", 4)
+        store = LabStore.up(directory / "mnt", directory / "store", count)
         try:
             yield Hosts(store, directory)
         finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
 from pathlib import Path
 
 import psutil
@@ -11,6 +12,8 @@ from intarsia.store import StoreError, call, call_json
 from lab_hosts import Hosts
 from pattern_graphs import PART_BYTES
 from runs import LIMIT_S, wait_until
+
+_CHECK_LIMIT_S = 60
 
 
 def processes(hosts: Hosts, name: str | None, *of: str) -> list[psutil.Process]:
@@ -21,9 +24,18 @@ def processes(hosts: Hosts, name: str | None, *of: str) -> list[psutil.Process]:
         for process in node["processes"] if name in (None, node["name"]) else []:
             with contextlib.suppress(psutil.NoSuchProcess):
                 one = psutil.Process(process["pid"])
-                if not of or any(word in " ".join(one.cmdline()) for word in of):
+                if not of or has_one(one, *of):
                     found.append(one)
     return found
+
+
+def has_one(process: psutil.Process, *of: str) -> bool:
+    """Whether a process that still runs has one of these words in its command."""
+    try:
+        command = " ".join(process.cmdline())
+    except psutil.NoSuchProcess:
+        return False
+    return any(word in command for word in of)
 
 
 def kill(found: list[psutil.Process]) -> None:
@@ -45,6 +57,25 @@ def mend(hosts: Hosts) -> None:
         if f"already up on {len(store.mounts)} hosts" not in str(error):
             raise
     wait_until(lambda: all(_takes_files(mount) for mount in store.mounts))
+
+
+def check_store(hosts: Hosts) -> None:
+    """See that the store finds itself whole again, with all that is in its files."""
+    words = [str(hosts.store.binary), "check", "--content", str(hosts.store.mounts[0])]
+    said = ""
+
+    def is_whole() -> bool:
+        nonlocal said
+        done = subprocess.run(
+            words, capture_output=True, text=True, timeout=_CHECK_LIMIT_S, check=False
+        )
+        said = done.stdout + done.stderr
+        return done.returncode == 0
+
+    try:
+        wait_until(is_whole)
+    except AssertionError as error:
+        raise AssertionError(said) from error
 
 
 def _takes_files(mount: Path) -> bool:

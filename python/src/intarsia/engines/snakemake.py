@@ -5,14 +5,11 @@ by `ssh`, on hosts with free cores.
 """
 
 import asyncio
-import os
 import shutil
-import signal
 import subprocess
 import threading
 import time
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -23,6 +20,7 @@ from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
 from snakemake_interface_executor_plugins.settings import CommonSettings, ExecutorSettingsBase
 
+from intarsia.engines.begun import Begun
 from intarsia.engines.shell import SSH, host_names, on_host
 from intarsia.engines.snakemake_graph import Jobs, single_jobs
 from intarsia.engines.snakemake_hints import CHOICES, HELP, Hints, told_by
@@ -119,6 +117,7 @@ class Executor(RemoteExecutor):
         self._lock = threading.Lock()
         self._jobs: dict[Any, Any] = {}
         self._processes: dict[Any, subprocess.Popen[bytes]] = {}
+        self._begun = Begun()
         self._hosts: dict[Any, str] = {}
         self._gone: set[str] = set()
         policy = _policy(settings)
@@ -172,13 +171,7 @@ class Executor(RemoteExecutor):
         command = self.format_job_exec(job)
         words = on_host(self._settings.shell, start.host, command, self._directory)
         with self._log_of(job).open("wb") as log:
-            self._processes[start.key] = subprocess.Popen(
-                words,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            self._processes[start.key] = self._begun.begin(words, log)
         self._hosts[start.key] = start.host
         held, size = start.task.local_bytes(start.host), start.task.input_bytes
         self.logger.info(
@@ -226,7 +219,7 @@ class Executor(RemoteExecutor):
     def _finish(self, jobid: Any, code: int) -> None:
         """Give back the cores of a job that has ended."""
         with self._lock:
-            del self._processes[jobid]
+            self._begun.ended(self._processes.pop(jobid))
             self._queue.finish(jobid, time.monotonic())
             job = self._jobs.pop(jobid)
             if code == 0:
@@ -265,7 +258,7 @@ class Executor(RemoteExecutor):
         with self._lock:
             if not self._queue.hosts(now_s):
                 return False
-            del self._processes[jobid]
+            self._begun.ended(self._processes.pop(jobid))
             self._queue.finish(jobid, now_s)
             self._queue.add(jobid, self._placing.add(job, found), now_s)
         return True
@@ -276,13 +269,13 @@ class Executor(RemoteExecutor):
             for info in active_jobs:
                 self._queue.discard(info.job.jobid)
             for process in self._processes.values():
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGTERM)
+                self._begun.end(process)
 
     def shutdown(self) -> None:
         """Look after jobs no longer."""
         super().shutdown()
         self._hints.close()
+        self._begun.close()
 
 
 def _policy(settings: ExecutorSettings) -> Policy:
