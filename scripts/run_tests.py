@@ -50,6 +50,7 @@ PATIENTLY = ("nice", "-n", "15")
 OVER_HOSTS = (
     "engines",
     "snakemake_faults",
+    "dask_faults",
     "nextflow",
     "nextflow_faults",
     "run_hosts",

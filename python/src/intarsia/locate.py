@@ -19,6 +19,8 @@ _LAYOUT = "user.intarsia.layout"
 _EVERYWHERE = frozenset({"empty", "inline", "packed", "lower"})
 # The longest name of a file. (Linux: NAME_MAX.)
 _NAME_BYTES_MAX = 255
+# What the kernel says of a mount whose server has ended.
+_NODE_ENDED = frozenset({errno.ENOTCONN, errno.ECONNABORTED})
 # What `getxattr` says where a file has no such attribute.
 _NO_ATTRIBUTE = frozenset({errno.ENODATA, errno.EOPNOTSUPP})
 
@@ -91,6 +93,14 @@ def host_of(path: str | os.PathLike[str]) -> str | None:
     """Name the host whose mount `path` is in, or return None where `path` is in no store."""
     value = _attribute(os.fspath(path), _NODE)
     return None if value is None else str(json.loads(value)["node"])
+
+
+def has_lost_store(path: str | os.PathLike[str]) -> bool:
+    """Whether `path` is in no store, or in one whose node on this host has ended."""
+    try:
+        return host_of(path) is None
+    except OSError as error:
+        return error.errno in _NODE_ENDED
 
 
 def _at_once(paths: list[str]) -> dict[str, Located]:

@@ -18,7 +18,10 @@ Files that many of these tasks have in common are spread: their readers take the
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -26,10 +29,11 @@ from typing import Any
 
 from dask.typing import Key
 from distributed import Client
+from distributed.core import Status
 from distributed.diagnostics.plugin import SchedulerPlugin, WorkerPlugin
 
 from intarsia.engines.dask_hints import Readers
-from intarsia.locate import host_of, locate
+from intarsia.locate import has_lost_store, host_of, locate
 from intarsia.schedule import PATIENCE_S, Host, Task, soonest_local
 from intarsia.units import payload_rate
 
@@ -42,6 +46,7 @@ EVENTS = "intarsia"
 HINT_EVENTS = "intarsia-hints"
 _WORKERS = "intarsia-workers"
 _PLUGIN = "intarsia"
+_log = logging.getLogger(__name__)
 
 
 def workers_by_host(client: Client, directory: str | os.PathLike[str]) -> dict[str, list[str]]:
@@ -99,7 +104,10 @@ def remove(client: Client) -> None:
 
 
 class HostName(WorkerPlugin):
-    """Tells the scheduler which of the store's hosts a worker is on that comes later."""
+    """Tells the scheduler which of the store's hosts a worker is on, and when the store is lost.
+
+    Where the store's node has ended all tasks fail at once, so that Dask would send them all there.
+    """
 
     name = _PLUGIN
 
@@ -108,9 +116,15 @@ class HostName(WorkerPlugin):
 
     def setup(self, worker: Any) -> None:
         """Tell it when the worker starts, or at once."""
+        self._worker = worker
         host = host_of(self._directory)
         if host is not None:
             worker.log_event(_WORKERS, {"worker": worker.address, "host": host})
+
+    def transition(self, key: Key, start: str, finish: str, **_: Any) -> None:
+        """Tell it before it hears that a task has failed, and perhaps tries that again."""
+        if finish == "error" and has_lost_store(self._directory):
+            self._worker.log_event(_WORKERS, {"worker": self._worker.address, "host": None})
 
 
 class Placement(SchedulerPlugin):
@@ -134,6 +148,7 @@ class Placement(SchedulerPlugin):
         self._patience_s = patience_s
         self._host_of = {address: host for host, found in workers.items() for address in found}
         self._placed: set[Key] = set()
+        self._retiring: set[asyncio.Future[Any]] = set()
         self._link_bytes_per_s = link_bytes_per_s
         self._readers: Readers | None = None
 
@@ -149,8 +164,25 @@ class Placement(SchedulerPlugin):
 
     def log_event(self, topic: str, msg: Any) -> None:
         """Take note of a worker's host."""
-        if topic == _WORKERS:
-            self._host_of[msg["worker"]] = msg["host"]
+        if topic != _WORKERS:
+            return
+        worker, host = msg["worker"], msg["host"]
+        if host is not None:
+            self._host_of[worker] = host
+        elif self._host_of.pop(worker, None) and self._workers():
+            self._retire(worker)
+
+    def _retire(self, address: str) -> None:
+        """Send no more tasks to a worker without the store, and what it has done to others."""
+        _log.warning("worker %s does not see %s any more and ends", address, self._directory)
+        scheduler, why = self._scheduler, f"intarsia-lost-{time.time()}"
+        # At once, as its failed task is placed next.
+        scheduler.handle_worker_status_change(Status.closing_gracefully, address, why)
+        retired = scheduler.retire_workers(
+            workers=[address], close_workers=True, remove=True, stimulus_id=why
+        )
+        self._retiring = {one for one in self._retiring if not one.done()}
+        self._retiring.add(asyncio.ensure_future(retired))
 
     def remove_worker(self, scheduler: Any, worker: str, **_: Any) -> None:
         """Forget a worker that has gone."""
@@ -159,8 +191,10 @@ class Placement(SchedulerPlugin):
     def transition(self, key: Key, start: str, finish: str, *_: Any, **__: Any) -> None:
         """Place what is about to run: tasks that wait for nothing, or no longer."""
         task = self._scheduler.tasks.get(key)
-        if finish in ("memory", "erred", "forgotten"):
+        if finish == "forgotten":
+            # Until then it may have to be done again, elsewhere: its restriction is still ours.
             self._placed.discard(key)
+        if finish in ("memory", "erred", "forgotten"):
             if self._readers is not None:
                 self._readers.discard(key)
             if self._placed:
