@@ -51,6 +51,7 @@ OVER_HOSTS = (
     "engines",
     "snakemake_faults",
     "dask_faults",
+    "parsl_faults",
     "nextflow",
     "nextflow_faults",
     "run_hosts",

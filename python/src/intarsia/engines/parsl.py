@@ -11,19 +11,24 @@ from __future__ import annotations
 
 import logging
 import os
+import pickle
 import shlex
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from parsl.app.errors import RemoteExceptionWrapper
 from parsl.data_provider.data_manager import default_staging
 from parsl.data_provider.files import File
 from parsl.data_provider.staging import Staging
+from parsl.dataflow.memoization import id_for_memo
 from parsl.executors import HighThroughputExecutor
 from parsl.executors.base import ParslExecutor
 from parsl.executors.high_throughput.errors import ManagerLost
@@ -32,6 +37,7 @@ from parsl.jobs.errors import TooManyJobFailuresError
 from parsl.launchers.base import Launcher
 from parsl.providers import LocalProvider
 
+from intarsia.engines.parsl_sight import Sight, directories_of
 from intarsia.engines.shell import SSH, on_host
 from intarsia.locate import locate
 from intarsia.schedule import Policy, Start, Task, TaskQueue, blind, delayed, least_cost
@@ -79,6 +85,14 @@ def _path_of(file: File) -> str:
     return str(file.path)
 
 
+@dataclass(frozen=True)
+class _App:
+    """A call that waits for a host, with the files among its arguments."""
+
+    begin: Callable[[str], Future[Any]]
+    files: list[str]
+
+
 class PlacedExecutor(ParslExecutor):
     """Hands each task, when its dependencies are done, to the executor of a host by a policy."""
 
@@ -103,18 +117,21 @@ class PlacedExecutor(ParslExecutor):
         They stand in the configuration too, so that Parsl starts and ends them. Tasks begin when
         the workers of all hosts have come, and fail if one has none within `start_timeout_s`. A
         host whose workers are lost later gets no more tasks until it has workers again; its tasks
-        fail, and go elsewhere where the configuration has `retries`. Without any workers for
-        `start_timeout_s` what waits fails.
+        fail, and go elsewhere where the configuration has `retries`. So it is where workers do not
+        see the store of their files any more. Without any host for `start_timeout_s` what waits
+        fails. Checkpoints know files by their names, and those that are read by their time too.
         """
         super().__init__()
+        _have_checkpoints_know_files()
         self.label = label
         self.storage_access = list(storage_access or [])
         self._executors = dict(executors)
+        self._sight = Sight(self._executors)
         self._absent = list(executors)
         self._look_s = _LOOK_S if patience_s is None else patience_s
         self._start_timeout_s = start_timeout_s
         self._lock = threading.Lock()
-        self._tasks: dict[Future[Any], Callable[[str], Future[Any]]] = {}
+        self._tasks: dict[Future[Any], _App] = {}
         self._queue: TaskQueue[Future[Any]] = TaskQueue(
             dict.fromkeys(executors, slots),
             policy or _policy(patience_s),
@@ -152,7 +169,7 @@ class PlacedExecutor(ParslExecutor):
             return inner
 
         with self._lock:
-            self._tasks[future] = begin
+            self._tasks[future] = _App(begin, [*_files_in([args, kwargs])])
             self._queue.add(future, Task.reading(inputs), time.monotonic())
         self._start()
         return future
@@ -178,24 +195,24 @@ class PlacedExecutor(ParslExecutor):
             ]
             begun = [(start, self._tasks.pop(start.key)) for start in starts]
             self._look_again()
-        for start, begin in begun:
+        for start, app in begun:
             try:
-                inner = begin(start.host)
+                inner = app.begin(start.host)
             except Exception as error:
                 if _has_lost_its_workers(self._executors[start.host]):
-                    self._wait_again(start, begin)
+                    self._wait_again(start, app)
                 else:
                     self._end(start.key, error=error)
                 continue
-            inner.add_done_callback(partial(self._done, start.key))
+            inner.add_done_callback(partial(self._done, start, app))
 
-    def _wait_again(self, start: Start[Future[Any]], begin: Callable[[str], Future[Any]]) -> None:
+    def _wait_again(self, start: Start[Future[Any]], app: _App) -> None:
         """Have a task wait for another host than the one that cannot take it."""
         self._look_for_workers()
         with self._lock:
             now_s = time.monotonic()
             self._queue.finish(start.key, now_s)
-            self._tasks[start.key] = begin
+            self._tasks[start.key] = app
             self._queue.add(start.key, start.task, now_s)
             self._look_again()
 
@@ -218,8 +235,11 @@ class PlacedExecutor(ParslExecutor):
         self._start()
 
     def _look_for_workers(self) -> None:
-        """Take hosts without workers out, and those in again that have some."""
+        """Take hosts without workers or the store out, and those in again that have both."""
+        self._sight.ask_again()
+        unseen = self._sight.lost
         lost = {host for host, one in self._executors.items() if _has_lost_its_workers(one)}
+        lost |= unseen
         now_s = time.monotonic()
         with self._lock:
             for host in lost - self._lost:
@@ -234,18 +254,38 @@ class PlacedExecutor(ParslExecutor):
             for future in given_up:
                 self._queue.discard(future)
                 del self._tasks[future]
-        for host in sorted(changed):
-            has = "no workers left" if host in lost else "workers again"
-            _log.warning("host %s has %s", host, has)
+        self._tell(changed, unseen)
         for future in given_up:
             hosts = ", ".join(sorted(lost))
-            future.set_exception(TimeoutError(f"no host has workers left, of {hosts}"))
+            future.set_exception(
+                TimeoutError(f"no host has workers left that see the store, of {hosts}")
+            )
 
-    def _done(self, outer: Future[Any], inner: Future[Any]) -> None:
+    def _tell(self, changed: set[str], unseen: set[str]) -> None:
+        """Log which hosts were lost, and which are back."""
+        for host in sorted(changed):
+            lost = "lost the store" if host in unseen else "no workers left"
+            _log.warning("host %s has %s", host, lost if host in self._lost else "workers again")
+
+    def _done(self, start: Start[Future[Any]], app: _App, inner: Future[Any]) -> None:
+        """End a task; one that failed when it is known whether its host still has the store."""
         error = inner.exception()
+        result = None if error else inner.result()
         if isinstance(error, (ManagerLost, TooManyJobFailuresError)):
             self._look_for_workers()
-        self._end(outer, error=error, result=None if error else inner.result())
+        # As such a result a worker says that the app raised an error.
+        has_failed = isinstance(result, RemoteExceptionWrapper)
+        directories = directories_of(app.files) if has_failed else []
+
+        def end() -> None:
+            if directories:
+                self._look_for_workers()
+            self._end(start.key, error=error, result=result)
+
+        if directories:
+            self._sight.ask(start.host, directories, end)
+        else:
+            end()
 
     def _end(self, outer: Future[Any], *, error: BaseException | None, result: Any = None) -> None:
         with self._lock:
@@ -330,7 +370,7 @@ def placed_executors(
             heartbeat_threshold=silent_s,
             # By this interpreter, whatever the PATH of a host names.
             launch_cmd=DEFAULT_LAUNCH_CMD.replace("process_worker_pool.py", pool, 1),
-            interchange_launch_cmd=[sys.executable, "-m", f"{_HTEX}.interchange"],
+            interchange_launch_cmd=[sys.executable, "-m", "intarsia.engines.parsl_interchange"],
             provider=LocalProvider(
                 init_blocks=1, min_blocks=1, max_blocks=1, launcher=HostLauncher(host, shell)
             ),
@@ -344,6 +384,22 @@ def placed_executors(
         storage_access=[StoreStaging(), *default_staging],
     )
     return [*by_host.values(), placed]
+
+
+def _have_checkpoints_know_files() -> None:
+    """Have them take files among arguments, unless the program has done so itself."""
+    if File not in id_for_memo.registry:
+        id_for_memo.register(File)(_known_by)
+
+
+def _known_by(file: File, output_ref: bool = False) -> bytes:
+    """An output is known by its name; an input that was changed is another one."""
+    known: list[str | int] = [str(file.url)]
+    if not output_ref:
+        with suppress(OSError):
+            about = Path(file.path).stat()
+            known += [about.st_size, about.st_mtime_ns]
+    return pickle.dumps(known)
 
 
 def _files_in(value: Any) -> Iterator[str]:
