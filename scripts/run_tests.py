@@ -52,6 +52,7 @@ OVER_HOSTS = (
     "snakemake_faults",
     "dask_faults",
     "parsl_faults",
+    "program_faults",
     "nextflow",
     "nextflow_faults",
     "run_hosts",

@@ -194,16 +194,21 @@ def write_sources(directories: list[Path], story: Story) -> None:
 
 
 def expected(story: Story, directory: Path) -> dict[str, bytes]:
-    """What the results must be: the commands one after the other, without any store or engine."""
+    """What the results must be, without any store or engine."""
     write_sources([directory], story)
-    left = dict(story.tasks)
+    do_in_turn(story.tasks, directory)
+    return {name: (directory / name).read_bytes() for name in story.results}
+
+
+def do_in_turn(tasks: Tasks, directory: Path) -> None:
+    """Run the commands one after the other."""
+    left = dict(tasks)
     while left:
         ready = [name for name, task in left.items() if _is_ready(task, left, directory)]
         assert ready, f"none of {', '.join(left)} can begin"
         for name in ready:
             command = str(left.pop(name)["command"])
             subprocess.run(["/bin/sh", "-c", command], cwd=directory, check=True, timeout=60)
-    return {name: (directory / name).read_bytes() for name in story.results}
 
 
 def _is_ready(task: dict[str, object], left: Tasks, directory: Path) -> bool:
