@@ -5,7 +5,7 @@ All tasks of the second step are halfway, and those of the first have ended, whe
 | what | files have | and then |
 |---|---|---|
 | a worker | one copy | its task begins at another; the program ends right |
-| the node of a host | two copies | its worker goes, its task is tried elsewhere; ends right |
+| the node of a host, also the first | two copies | its task is tried elsewhere; ends right |
 | the node of a host | one copy | what it held is named; once it is back, submitted again, right |
 | the program, with the scheduler | one copy | the workers end too; submitted again, all is right |
 
@@ -96,13 +96,17 @@ def test_a_worker_is_killed(hosts: Hosts, tmp_path: Path) -> None:
         assert story.end(goes) == 0, story.text()
 
 
-def test_the_node_of_a_worker_is_killed_and_files_have_copies(hosts: Hosts, tmp_path: Path) -> None:
+@pytest.mark.parametrize("host", [FIRST, "n3"])
+def test_the_node_of_a_worker_is_killed_and_files_have_copies(
+    host: str, hosts: Hosts, tmp_path: Path
+) -> None:
     story = Tasks(hosts, tmp_path, copies=True)
     with at_the_gate(story) as goes:
-        story.kill_node("n3")
+        story.kill_node(host)
         story.open_the_gate()
         assert story.end(goes) == 0, story.text()
         assert f"does not see {story.common} any more" in story.text()
+        mend(hosts)
 
 
 def test_the_node_of_a_worker_is_killed_and_files_have_no_copies(

@@ -6,7 +6,7 @@ All apps of the second step are halfway, and those of the first have ended, when
 |---|---|---|
 | a worker | one copy | its app is tried again; the program ends right |
 | the workers of a host, with their manager | one copy | the same |
-| the node of a host | two copies | its app is tried elsewhere; the program ends right |
+| the node of a host, also the first | two copies | its app is tried elsewhere; ends right |
 | the node of a host | one copy | what it held is named; once it is back, begun again, right |
 | the program | one copy | interchanges and workers end too; begun again, all is right |
 
@@ -100,13 +100,17 @@ def test_the_workers_of_a_host_are_killed_with_their_manager(hosts: Hosts, tmp_p
         assert story.end(goes) == 0, story.text()
 
 
-def test_the_node_of_a_worker_is_killed_and_files_have_copies(hosts: Hosts, tmp_path: Path) -> None:
+@pytest.mark.parametrize("host", [FIRST, "n3"])
+def test_the_node_of_a_worker_is_killed_and_files_have_copies(
+    host: str, hosts: Hosts, tmp_path: Path
+) -> None:
     story = Apps(hosts, tmp_path, copies=True)
     with at_the_gate(story) as goes:
-        story.kill_node("n3")
+        story.kill_node(host)
         story.open_the_gate()
         assert story.end(goes) == 0, story.text()
-        assert "host n3 has lost the store" in story.text()
+        assert f"host {host} has lost the store" in story.text()
+        mend(hosts)
 
 
 def test_the_node_of_a_worker_is_killed_and_files_have_no_copies(

@@ -9,13 +9,20 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from intarsia.locate import has_lost_store
+from intarsia.locate import has_lost_store, host_of
 
 
 def directories_of(paths: Iterable[str]) -> list[str]:
-    """Return the directories of files in stores, as this host sees them."""
+    """Return the directories of files in stores, also where this host's node has ended."""
     found = {os.path.dirname(path) for path in paths}  # noqa: PTH120 - many paths, and no URLs
-    return sorted(one for one in found if not has_lost_store(one))
+    return sorted(one for one in found if _may_be_in_store(one))
+
+
+def _may_be_in_store(directory: str) -> bool:
+    try:
+        return host_of(directory) is not None
+    except OSError:
+        return True
 
 
 class Sight:
