@@ -25,6 +25,9 @@ CHAINS = (1, 2, 3)
 #: The host of the engine's main process.
 FIRST = "n1"
 
+#: What is said of a file whose bytes only a lost host has; at first, and when it counts as lost.
+LOST = "No route to host|Input/output error"
+
 #: `step NAME TARGET SOURCE...`; what it says of itself is kept outside of the store.
 _STEP = r"""#!/bin/bash
 set -e -o pipefail

@@ -6,7 +6,7 @@
 | Montage | its corrections of tiles | the same; the mosaic has the same bytes |
 | a recorded run of Montage, replayed | its tasks | the same; files are as long as recorded |
 
-The sources have two copies. BLAST is told with INTARSIA_TEST_STORIES=all alone.
+The sources have two copies.
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ SCALE = 0.2
 #: Of the workflow: its name, which tasks halt, and how small it is.
 MONTAGE = ("montage", "mBackground", {"TILES_A_SIDE": 3})
 BLAST = ("blast", "blastn", {"BLAST_PARTS": 9})
-PROGRAMS = [MONTAGE, BLAST] if os.environ.get("INTARSIA_TEST_STORIES") == "all" else [MONTAGE]
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +132,7 @@ def do_undisturbed(tasks: dict[str, Any], directory: Path) -> None:
     do_in_turn(tasks, directory)
 
 
-@pytest.mark.parametrize(("name", "halting", "sizes"), PROGRAMS)
+@pytest.mark.parametrize(("name", "halting", "sizes"), [MONTAGE, BLAST], ids=["montage", "blast"])
 def test_programs_make_the_same_when_a_host_is_lost(
     name: str, halting: str, sizes: dict[str, int], hosts: Hosts, tmp_path: Path
 ) -> None:

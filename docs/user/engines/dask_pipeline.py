@@ -32,8 +32,8 @@ def run(client: Client, directory: Path) -> None:
     for part in sorted((directory / "parts").iterdir()):
         cleaned = directory / "clean" / part.name
         packed = directory / "packed" / f"{part.name}.gz"
-        after = client.submit(clean, str(part), str(cleaned))
-        done.append(client.submit(pack, str(cleaned), str(packed), after))
+        after = client.submit(clean, str(part), str(cleaned), retries=2)
+        done.append(client.submit(pack, str(cleaned), str(packed), after, retries=2))
     client.gather(done)
 
 
