@@ -13,6 +13,8 @@
     reason = "a program that prints its measurements"
 )]
 
+mod instances;
+
 use intarsia_predict::configuration::{Configuration, Placement, Scheduler};
 use intarsia_predict::model::predict;
 use intarsia_predict::profile::{Network, Profile, Sharing};
@@ -21,7 +23,9 @@ use intarsia_predict::workload::Workload;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 
+/// How often each case is predicted, if that does not take longer than so many seconds.
 const REPEAT: usize = 5;
+const LONG_SECONDS: f64 = 10.0;
 /// What of a stream stands in the queue of a full link, of the size that a seed finds.
 const QUEUE_BYTES: u64 = 128 << 10;
 
@@ -46,7 +50,10 @@ fn main() {
     // Weak scaling: each host reads and writes 200 MB, and one reads all that was written.
     let scaled = reduce(999, 200_000_000, 200_000_000, 2_000_000_000);
     let thousand = layers(1000);
-    for case in cases(&medium, &large, &scaled, &thousand) {
+    let recorded = instances::recorded();
+    let mut all = cases(&medium, &large, &scaled, &thousand);
+    all.extend(recorded_cases(&recorded));
+    for case in all {
         match &only {
             None => measure(&case),
             Some(part) if case.name.contains(part) => predict_once(&case),
@@ -114,23 +121,42 @@ fn cases<'a>(
     cases
 }
 
+/// Recorded workflows on 64 hosts, with the profile of a seed.
+fn recorded_cases(recorded: &[Workload]) -> Vec<Case<'_>> {
+    let mut cases = Vec::new();
+    for workload in recorded {
+        for (what, profile, configuration) in instances::platforms() {
+            let name = format!("{}, {} tasks, {what}", workload.name, workload.tasks.len());
+            cases.push(Case {
+                name,
+                workload,
+                profile,
+                configuration,
+                published: "target: 100 ms",
+            });
+        }
+    }
+    cases
+}
+
 fn predict_once(case: &Case<'_>) {
     let found = predict(case.workload, &case.profile, &case.configuration, 1).unwrap();
     println!("{}: {} events, {} s", case.name, found.events, found.makespan_seconds);
 }
 
 fn measure(case: &Case<'_>) {
-    let mut times = Vec::new();
+    let mut times: Vec<Clocks> = Vec::new();
     let mut last = None;
-    for _ in 0..REPEAT {
+    let is_long = |times: &[Clocks]| times.iter().map(|time| time.wall).sum::<f64>() > LONG_SECONDS;
+    while times.len() < REPEAT && !is_long(&times) {
         let started = Clocks::now();
         last = Some(predict(case.workload, &case.profile, &case.configuration, 1).unwrap());
         times.push(started.elapsed());
     }
     times.sort_by(|a, b| a.processor.total_cmp(&b.processor));
-    let (found, Clocks { wall, processor }) = (last.unwrap(), times[REPEAT / 2]);
+    let (found, Clocks { wall, processor }) = (last.unwrap(), times[times.len() / 2]);
     println!(
-        "{:<44} {:>9.1} {:>9.1} {:>10} {:>12.2}  {}",
+        "{:<58} {:>9.1} {:>9.1} {:>10} {:>12.2}  {}",
         case.name,
         wall * 1e3,
         processor * 1e3,
