@@ -210,6 +210,62 @@ proptest! {
     }
 }
 
+/// Transfers over the same links, each begun when the one before it is done.
+#[derive(Debug)]
+struct Chain {
+    path: [usize; 2],
+    bytes: Vec<f64>,
+}
+
+fn chains() -> impl Strategy<Value = Vec<Chain>> {
+    let bytes = prop_oneof![1 => Just(0.0), 9 => 1.0..1e4_f64];
+    let chain = ([0..LINKS, 0..LINKS], vec(bytes, 1..6));
+    vec(chain.prop_map(|(path, bytes)| Chain { path, bytes }), 1..12)
+}
+
+/// What is done when, in its order: chain and place in it. Those that follow are begun anew, or by `renew`.
+fn run_chains(chains: &[Chain], renews: bool) -> Vec<(Time, usize, usize)> {
+    let mut network = Fluid::new();
+    let links: Vec<LinkId> =
+        (0..LINKS).map(|i| network.add_link(50.0 + 30.0 * i as f64).unwrap()).collect();
+    let path = |chain: usize| chains[chain].path.map(|link| links[link]);
+    let unlimited = f64::INFINITY;
+    for (chain, Chain { bytes, .. }) in chains.iter().enumerate() {
+        network.start(chain, &path(chain), bytes[0], unlimited, Time::ZERO).unwrap();
+    }
+    let (mut done, mut next) = (Vec::new(), vec![1; chains.len()]);
+    while let Some(now) = network.next_completion() {
+        while let Some((id, chain)) = network.due(now) {
+            let chain = *chain;
+            done.push((now, chain, next[chain]));
+            match chains[chain].bytes.get(next[chain]) {
+                Some(bytes) if renews => {
+                    assert!(network.renew(id, *bytes, now).unwrap().is_some());
+                    assert!(network.rate_per_second(id).is_none(), "it is another transfer now");
+                }
+                Some(bytes) => {
+                    assert_eq!(network.complete(now), Some(chain));
+                    network.start(chain, &path(chain), *bytes, unlimited, now).unwrap();
+                }
+                None => assert_eq!(network.complete(now), Some(chain)),
+            }
+            next[chain] += 1;
+        }
+    }
+    done
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_transfer_that_is_renewed_is_as_one_that_ends_and_another_one(chains in chains()) {
+        let done = run_chains(&chains, true);
+        prop_assert_eq!(&done, &run_chains(&chains, false));
+        prop_assert_eq!(done.len(), chains.iter().map(|chain| chain.bytes.len()).sum::<usize>());
+    }
+}
+
 /// Many flows in separate parts and over a wide backbone: only some are computed again each time, and
 /// all rates stay right.
 #[test]

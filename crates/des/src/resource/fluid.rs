@@ -1,14 +1,9 @@
 //! Transfers over shared links, as fluids.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
+use super::first::FirstOf;
 use super::max_min::{Change, Sharing};
 use crate::parameter::{InvalidParameter, invalid, not_negative};
 use crate::time::{Span, Time};
-
-/// Entries of the queue of completions that may be out of date beside as many valid ones again.
-const STALE_ENTRIES: usize = 64;
 
 /// Links that transfers share, each with the max-min fair rate.
 ///
@@ -36,10 +31,11 @@ pub struct Fluid<C> {
     sharing: Sharing,
     transfers: Vec<Option<Transfer<C>>>,
     active: usize,
-    completions: BinaryHeap<Reverse<Completion>>,
+    /// When transfers that move are done, ties in the order in which they started. One that has become slower may still be
+    /// entered too early: it is moved when it comes first, as most get another rate before that.
+    completions: FirstOf<(Time, u64)>,
     now: Time,
     next_birth: u64,
-    next_version: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -49,17 +45,8 @@ struct Transfer<C> {
     /// As of `updated`.
     remaining_bytes: f64,
     updated: Time,
-    /// Of the entry among the completions that is valid.
-    version: u64,
-}
-
-/// Ordered by time, ties in the order in which the transfers started.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Completion {
-    time: Time,
-    birth: u64,
-    version: u64,
-    flow: u32,
+    /// When it is done at its present rate.
+    completion: Time,
 }
 
 /// A link of a [`Fluid`].
@@ -79,10 +66,9 @@ impl<C> Default for Fluid<C> {
             sharing: Sharing::default(),
             transfers: Vec::new(),
             active: 0,
-            completions: BinaryHeap::new(),
+            completions: FirstOf::default(),
             now: Time::ZERO,
             next_birth: 0,
-            next_version: 0,
         }
     }
 }
@@ -143,39 +129,71 @@ impl<C> Fluid<C> {
         let flow = self.sharing.add_flow(path.iter().map(|link| link.0), limit_per_second);
         let birth = self.next_birth;
         self.next_birth += 1;
-        let version = self.take_version();
         if self.transfers.len() <= flow as usize {
             self.transfers.resize_with(flow as usize + 1, || None);
         }
-        self.transfers[flow as usize] =
-            Some(Transfer { name: transfer, birth, remaining_bytes: bytes, updated: now, version });
+        self.transfers[flow as usize] = Some(Transfer {
+            name: transfer,
+            birth,
+            remaining_bytes: bytes,
+            updated: now,
+            completion: if bytes == 0.0 { now } else { Time::NEVER },
+        });
         self.active += 1;
-        if bytes == 0.0 {
-            self.completions.push(Reverse(Completion { time: now, birth, version, flow }));
-        }
+        self.enter(flow);
         Ok(FlowId { flow, birth })
+    }
+
+    /// The transfer that [`complete`](Self::complete) would take out at `now`.
+    pub fn due(&mut self, now: Time) -> Option<(FlowId, &C)> {
+        self.advance(now);
+        // Those of one instant go first, then what they leave is shared out once.
+        let is_due = |((time, _), _): &((Time, u64), u32)| *time <= now;
+        let mut completion = self.first_completion().filter(is_due);
+        if completion.is_none() && self.sharing.has_changed() {
+            self.solve();
+            completion = self.first_completion().filter(is_due);
+        }
+        let ((_, birth), flow) = completion?;
+        let transfer = self.transfers[flow as usize].as_ref()?;
+        Some((FlowId { flow, birth }, &transfer.name))
     }
 
     /// When the next transfer will be done, if nothing changes before; `None` when none is under way or
     /// all stand still.
     pub fn next_completion(&mut self) -> Option<Time> {
         self.solve();
-        self.first_completion().map(|completion| completion.time)
+        self.first_completion().map(|((time, _), _)| time)
     }
 
     /// Takes out a transfer that is done by `now`; to be called until it gives none, at the time of
     /// [`next_completion`](Self::next_completion).
     pub fn complete(&mut self, now: Time) -> Option<C> {
+        let (FlowId { flow, .. }, _) = self.due(now)?;
+        self.remove(flow).map(|transfer| transfer.name)
+    }
+
+    /// Begins a transfer anew, with `bytes` over the same links: as if it were done and another one started at once, but no rate
+    /// is computed again. `None` when it is over.
+    ///
+    /// # Errors
+    /// When `bytes` is negative or not finite.
+    pub fn renew(
+        &mut self,
+        id: FlowId,
+        bytes: f64,
+        now: Time,
+    ) -> Result<Option<FlowId>, InvalidParameter> {
+        not_negative("transfer", "bytes", bytes)?;
         self.advance(now);
-        // Those of one instant go first, then what they leave is shared out once.
-        let mut completion = self.first_completion().filter(|completion| completion.time <= now);
-        if completion.is_none() && self.sharing.has_changed() {
-            self.solve();
-            completion = self.first_completion().filter(|completion| completion.time <= now);
+        let Some(flow) = self.find(id) else { return Ok(None) };
+        let birth = self.next_birth;
+        self.next_birth += 1;
+        if let Some(transfer) = &mut self.transfers[flow as usize] {
+            (transfer.birth, transfer.remaining_bytes, transfer.updated) = (birth, bytes, now);
+            self.expect(flow);
         }
-        let completion = completion?;
-        self.completions.pop();
-        self.remove(completion.flow).map(|transfer| transfer.name)
+        Ok(Some(FlowId { flow, birth }))
     }
 
     /// Stops a transfer before it is done. Gives it and the bytes that were left.
@@ -208,6 +226,16 @@ impl<C> Fluid<C> {
         Ok(self.sharing.load(link.0))
     }
 
+    /// Whether all transfers take such a share of a link now, 1 for all of it. For most links that are full nothing is added up.
+    ///
+    /// # Errors
+    /// When the link belongs to another network.
+    pub fn is_taken(&mut self, link: LinkId, share: f64) -> Result<bool, InvalidParameter> {
+        self.check("link", link)?;
+        self.solve();
+        Ok(self.sharing.is_taken(link.0, share))
+    }
+
     /// The capacity of a link, in bytes per second.
     ///
     /// # Errors
@@ -237,6 +265,7 @@ impl<C> Fluid<C> {
 
     fn remove(&mut self, flow: u32) -> Option<Transfer<C>> {
         let transfer = self.transfers.get_mut(flow as usize)?.take()?;
+        self.completions.remove(flow);
         self.sharing.remove_flow(flow);
         self.active -= 1;
         Some(transfer)
@@ -254,42 +283,44 @@ impl<C> Fluid<C> {
         if !self.sharing.has_changed() {
             return;
         }
-        for Change { flow, old_rate, rate } in self.sharing.solve().iter().copied() {
+        for at in 0..self.sharing.solve().len() {
+            let Change { flow, old_rate } = self.sharing.changes()[at];
             let Some(transfer) = &mut self.transfers[flow as usize] else { continue };
             transfer.remaining_bytes = transfer.left(old_rate, self.now);
             transfer.updated = self.now;
-            transfer.version = self.next_version;
-            self.next_version += 1;
-            let seconds = transfer.remaining_bytes / rate;
-            // At rate zero it takes for ever, or no time when nothing is left.
-            let span = if seconds.is_nan() { Span::ZERO } else { Span::from_secs_f64(seconds) };
-            let (birth, version) = (transfer.birth, transfer.version);
-            let completion = Completion { time: self.now + span, birth, version, flow };
-            if completion.time < Time::NEVER {
-                self.completions.push(Reverse(completion));
-            }
-        }
-        if self.completions.len() > 2 * self.active + STALE_ENTRIES {
-            let transfers = &self.transfers;
-            self.completions.retain(|Reverse(completion)| completion.is_valid(transfers));
+            self.expect(flow);
         }
     }
 
-    /// The first valid completion; those before it are dropped.
-    fn first_completion(&mut self) -> Option<Completion> {
-        while let Some(Reverse(completion)) = self.completions.peek() {
-            if completion.is_valid(&self.transfers) {
-                return Some(*completion);
+    /// The first completion, once all that is entered too early is behind it.
+    fn first_completion(&mut self) -> Option<((Time, u64), u32)> {
+        loop {
+            let (entered, flow) = self.completions.first()?;
+            let transfer = self.transfers[flow as usize].as_ref()?;
+            if entered == (transfer.completion, transfer.birth) {
+                return Some((entered, flow));
             }
-            self.completions.pop();
+            self.enter(flow);
         }
-        None
     }
 
-    fn take_version(&mut self) -> u64 {
-        let version = self.next_version;
-        self.next_version += 1;
-        version
+    /// Finds when a transfer will be done at its present rate, and enters it where that is earlier than it was.
+    fn expect(&mut self, flow: u32) {
+        let Some(transfer) = &mut self.transfers[flow as usize] else { return };
+        let seconds = transfer.remaining_bytes / self.sharing.rate(flow);
+        // At rate zero it takes for ever, or no time when nothing is left.
+        let span = if seconds.is_nan() { Span::ZERO } else { Span::from_secs_f64(seconds) };
+        transfer.completion = transfer.updated + span;
+        let completion = (transfer.completion, transfer.birth);
+        if self.completions.key(flow).is_none_or(|entered| completion < entered) {
+            self.enter(flow);
+        }
+    }
+
+    fn enter(&mut self, flow: u32) {
+        let Some(transfer) = &self.transfers[flow as usize] else { return };
+        let completion = (transfer.completion, transfer.birth);
+        self.completions.set(flow, Some(completion).filter(|(time, _)| *time < Time::NEVER));
     }
 }
 
@@ -301,11 +332,5 @@ impl<C> Transfer<C> {
             return self.remaining_bytes;
         }
         (self.remaining_bytes - rate_per_second * seconds).max(0.0)
-    }
-}
-
-impl Completion {
-    fn is_valid<C>(&self, transfers: &[Option<Transfer<C>>]) -> bool {
-        transfers[self.flow as usize].as_ref().is_some_and(|it| it.version == self.version)
     }
 }

@@ -5,6 +5,8 @@
 //! [`Alarm`] keeps the one event that is needed.
 
 mod alarm;
+
+mod first;
 mod fluid;
 mod max_min;
 mod priority_server;

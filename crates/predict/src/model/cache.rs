@@ -1,19 +1,15 @@
 //! What a host keeps in memory of what was read and written: pieces of files, the least recently used go first.
 
-use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
-/// Places in the order of use that may be out of date, beside as many that are not.
-const STALE: usize = 256;
+use lru::LruCache;
+use rustc_hash::FxBuildHasher;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Cache {
     capacity_bytes: u64,
     used_bytes: u64,
-    pieces: HashMap<u64, Piece>,
-    /// Pieces by their uses, oldest first; of a piece only its latest use counts.
-    uses: VecDeque<(u64, u64)>,
-    clock: u64,
+    pieces: LruCache<u64, Piece, FxBuildHasher>,
 }
 
 /// What is here of a piece.
@@ -22,7 +18,6 @@ struct Piece {
     /// The bytes that came first, with all that adjoin them; the others are rarely any.
     first: Range<u64>,
     others: Vec<Range<u64>>,
-    used_at: u64,
 }
 
 impl Piece {
@@ -65,7 +60,8 @@ impl Piece {
 
 impl Cache {
     pub(super) fn new(capacity_bytes: u64) -> Self {
-        Self { capacity_bytes, ..Self::default() }
+        let pieces = LruCache::unbounded_with_hasher(FxBuildHasher);
+        Self { capacity_bytes, used_bytes: 0, pieces }
     }
 
     /// How many of the bytes of a piece are here, from the first on. Counts as a use.
@@ -73,9 +69,9 @@ impl Cache {
         if self.capacity_bytes == 0 {
             return 0;
         }
-        let held = self.pieces.get(&piece).map_or(0, |known| known.held(bytes));
+        let held = self.pieces.peek(&piece).map_or(0, |known| known.held(bytes));
         if held > 0 {
-            self.used(piece);
+            self.pieces.promote(&piece);
         }
         held
     }
@@ -85,40 +81,16 @@ impl Cache {
         if bytes.end - bytes.start > self.capacity_bytes || bytes.is_empty() {
             return;
         }
-        self.used_bytes += self.pieces.entry(piece).or_default().add(bytes);
-        self.used(piece);
+        self.used_bytes += self.pieces.get_or_insert_mut(piece, Piece::default).add(bytes);
         while self.used_bytes > self.capacity_bytes {
-            self.drop_oldest();
+            let oldest = self.pieces.pop_lru();
+            self.used_bytes -= oldest.map_or(self.used_bytes, |(_, oldest)| oldest.bytes());
         }
     }
 
     /// Nothing is here any more.
     pub(super) fn forget(&mut self) {
         *self = Self::new(self.capacity_bytes);
-    }
-
-    fn used(&mut self, piece: u64) {
-        self.clock += 1;
-        if let Some(known) = self.pieces.get_mut(&piece) {
-            known.used_at = self.clock;
-            self.uses.push_back((piece, self.clock));
-        }
-        if self.uses.len() > 2 * self.pieces.len() + STALE {
-            let pieces = &self.pieces;
-            self.uses.retain(|(piece, at)| pieces.get(piece).is_some_and(|p| p.used_at == *at));
-        }
-    }
-
-    fn drop_oldest(&mut self) {
-        let Some((piece, at)) = self.uses.pop_front() else {
-            self.used_bytes = 0;
-            return;
-        };
-        if self.pieces.get(&piece).is_some_and(|known| known.used_at == at)
-            && let Some(known) = self.pieces.remove(&piece)
-        {
-            self.used_bytes -= known.bytes();
-        }
     }
 }
 
@@ -156,16 +128,5 @@ mod tests {
         assert_eq!((cache.held(1, &(20..60)), cache.held(1, &(50..60))), (15, 10));
         cache.keep(1, 30..50);
         assert_eq!((cache.held(1, &(20..61)), cache.used_bytes), (40, 40));
-    }
-
-    #[test]
-    fn uses_that_are_out_of_date_are_forgotten() {
-        let mut cache = Cache::new(100);
-        cache.keep(1, 0..10);
-        for _ in 0..100_000 {
-            assert_eq!(cache.held(1, &(0..10)), 10);
-        }
-        assert!(cache.uses.len() <= 2 + STALE);
-        assert_eq!(cache.used_bytes, 10);
     }
 }

@@ -3,12 +3,12 @@
 //! A piece that is being read from a medium is not read a second time for who asks meanwhile: that one waits, and gets it
 //! from memory, as in a page cache.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ops::Range;
 
 use intarsia_des::{Agenda, Time};
 use intarsia_types::TierClass;
+use rustc_hash::FxHashMap;
 
 use super::operations::key;
 use super::place::{Piece, Spot};
@@ -17,7 +17,7 @@ use super::{Event, Message, World};
 type Reading = (u32, u64, Range<u64>);
 
 /// Pieces that are being read from media, with the messages that wait for them.
-pub(super) type Readings = HashMap<Reading, Vec<u32>>;
+pub(super) type Readings = FxHashMap<Reading, Vec<u32>>;
 
 /// Whether a tier reads or writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -307,7 +307,7 @@ impl<'a> World<'a> {
             replicas: Replicas::default(),
             ahead: Ahead::default(),
             broadcasts: Broadcasts::default(),
-            readings: Readings::new(),
+            readings: Readings::default(),
             computed: vec![0.0; configuration.hosts as usize],
             messages: Vec::new(),
             free_messages: Vec::new(),

@@ -5,9 +5,10 @@
 //! idle lets a burst pass at once. Messages without data take no share, but wait in the queue that streams keep filled: that of
 //! the sender where its card is full, else that of the receiver.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use intarsia_des::{Agenda, Alarm, FlowId, Fluid, LinkId, Span, Time};
+use rustc_hash::FxHashMap;
 
 use super::Event;
 use crate::as_float;
@@ -19,9 +20,13 @@ type Stream = (u32, u32, u32);
 /// The links of all hosts.
 #[derive(Debug)]
 pub(super) struct Streams {
-    fluid: Fluid<Stream>,
+    /// Of each stream the first message; named by the place of its queue.
+    fluid: Fluid<usize>,
     cards: Vec<[Way; 2]>,
-    waiting: HashMap<Stream, Queue>,
+    queues: Vec<Queue>,
+    free_queues: Vec<usize>,
+    /// Streams that have messages, and their queues.
+    waiting: FxHashMap<Stream, usize>,
     /// What a stream has in the queue of a full card at most.
     queue_bytes: f64,
     /// Counts what changes rates of streams.
@@ -34,6 +39,7 @@ pub(super) struct Streams {
 /// The messages of a stream, the first of which is under way.
 #[derive(Debug, Default)]
 struct Queue {
+    stream: Stream,
     messages: VecDeque<(u32, u64)>,
     bytes: u64,
     flow: Option<FlowId>,
@@ -48,8 +54,8 @@ struct Way {
     tokens: f64,
     most_tokens: f64,
     idle_since: Time,
-    /// That cross it.
-    streams: BTreeSet<Stream>,
+    /// That cross it, in their order, and their queues.
+    streams: Vec<(Stream, usize)>,
     /// Whether streams took all of it, and after which change that was so.
     was_full: (u64, bool),
 }
@@ -76,7 +82,7 @@ impl Streams {
                 tokens: most_tokens,
                 most_tokens,
                 idle_since,
-                streams: BTreeSet::new(),
+                streams: Vec::new(),
                 was_full: (0, false),
             })
         };
@@ -88,7 +94,9 @@ impl Streams {
         Some(Self {
             fluid,
             cards,
-            waiting: HashMap::new(),
+            queues: Vec::new(),
+            free_queues: Vec::new(),
+            waiting: FxHashMap::default(),
             control_bytes: profile.network.control_bytes,
             queue_bytes: as_float(profile.network.queue_bytes),
             changes: 0,
@@ -112,11 +120,12 @@ impl Streams {
             let on_its_way = self.latency + Span::from_secs_f64(out + taken + waits);
             return agenda.after(on_its_way, Event::Delivered(id));
         }
-        let queue = self.waiting.entry((from, to, run)).or_default();
+        let place = self.queue_of((from, to, run));
+        let queue = &mut self.queues[place];
         queue.messages.push_back((id, bytes));
         queue.bytes += bytes;
         if queue.messages.len() == 1 {
-            self.begin((from, to, run), bytes, agenda.now());
+            self.begin(place, bytes, agenda.now());
         }
         self.alarm.set(self.fluid.next_completion(), Event::Links, agenda);
     }
@@ -124,43 +133,79 @@ impl Streams {
     /// Messages have passed their links.
     pub(super) fn move_on(&mut self, agenda: &mut Agenda<Event>) {
         let now = agenda.now();
-        while let Some(stream) = self.fluid.complete(now) {
-            let (from, to, _) = stream;
-            self.changes += 1;
-            let Some(queue) = self.waiting.get_mut(&stream) else { continue };
+        while let Some((flow, place)) = self.fluid.due(now) {
+            let place = *place;
+            let queue = &mut self.queues[place];
             if let Some((id, bytes)) = queue.messages.pop_front() {
                 queue.bytes -= bytes;
                 agenda.after(self.latency, Event::Delivered(id));
             }
             match queue.messages.front().copied() {
-                Some((_, bytes)) => self.begin(stream, bytes, now),
+                // Its links are shared as before.
+                Some((_, bytes)) => {
+                    let left = self.left_after_burst(place, bytes);
+                    let renewed = self.fluid.renew(flow, left, now);
+                    self.is_under_way(place, renewed.ok().flatten());
+                }
                 None => {
-                    self.waiting.remove(&stream);
-                    self.cards[from as usize][OUT].end(stream, now);
-                    self.cards[to as usize][IN].end(stream, now);
+                    self.fluid.complete(now);
+                    self.end(place, now);
                 }
             }
         }
         self.alarm.set(self.fluid.next_completion(), Event::Links, agenda);
     }
 
+    /// The queue of a stream; a new one where it has no messages.
+    fn queue_of(&mut self, stream: Stream) -> usize {
+        let Self { waiting, queues, free_queues, .. } = self;
+        *waiting.entry(stream).or_insert_with(|| {
+            let place = free_queues.pop().unwrap_or_else(|| {
+                queues.push(Queue::default());
+                queues.len() - 1
+            });
+            queues[place].stream = stream;
+            place
+        })
+    }
+
     /// The first message of a stream is under way.
-    fn begin(&mut self, stream: Stream, bytes: u64, now: Time) {
-        let (from, to, _) = stream;
+    fn begin(&mut self, place: usize, bytes: u64, now: Time) {
+        let stream @ (from, to, _) = self.queues[place].stream;
+        let ways = [(from, OUT), (to, IN)];
         self.changes += 1;
-        let out = self.cards[from as usize][OUT].begin(stream, now);
-        let taken = self.cards[to as usize][IN].begin(stream, now);
-        let at_once = out.min(taken).min(as_float(bytes));
+        ways.iter()
+            .for_each(|(host, way)| self.cards[*host as usize][*way].begin(stream, place, now));
+        let left = self.left_after_burst(place, bytes);
+        let path = ways.map(|(host, way)| self.cards[host as usize][way].link);
+        let begun = self.fluid.start(place, &path, left, f64::INFINITY, now);
+        self.is_under_way(place, begun.ok());
+    }
+
+    /// What is left of a message when the cards have let pass at once what they do.
+    fn left_after_burst(&mut self, place: usize, bytes: u64) -> f64 {
+        let (from, to, _) = self.queues[place].stream;
+        let tokens = |host: u32, way: usize| self.cards[host as usize][way].tokens;
+        let at_once = tokens(from, OUT).min(tokens(to, IN)).min(as_float(bytes));
         self.cards[from as usize][OUT].tokens -= at_once;
         self.cards[to as usize][IN].tokens -= at_once;
-        let path = [self.cards[from as usize][OUT].link, self.cards[to as usize][IN].link];
-        let left = as_float(bytes) - at_once;
-        // Links are those of this network and bytes are no less than 0, so it is not refused.
-        let begun = self.fluid.start(stream, &path, left, f64::INFINITY, now);
-        debug_assert!(begun.is_ok(), "{begun:?}");
-        if let Some(queue) = self.waiting.get_mut(&stream) {
-            queue.flow = begun.ok();
-        }
+        as_float(bytes) - at_once
+    }
+
+    /// Links are those of this network and bytes are no less than 0, so no flow is refused.
+    fn is_under_way(&mut self, place: usize, flow: Option<FlowId>) {
+        debug_assert!(flow.is_some(), "{:?}", self.queues[place].stream);
+        self.queues[place].flow = flow;
+    }
+
+    /// A stream has no messages any more.
+    fn end(&mut self, place: usize, now: Time) {
+        let stream @ (from, to, _) = self.queues[place].stream;
+        self.changes += 1;
+        self.waiting.remove(&stream);
+        self.free_queues.push(place);
+        self.cards[from as usize][OUT].end(stream, now);
+        self.cards[to as usize][IN].end(stream, now);
     }
 
     /// What a message without data waits for what stands in the queue of a card.
@@ -168,16 +213,15 @@ impl Streams {
         if self.queue_bytes == 0.0 || !self.is_full(host, way) {
             return 0.0;
         }
-        let Self { cards, fluid, waiting, changes, queue_bytes, .. } = self;
+        let Self { cards, fluid, queues, changes, queue_bytes, .. } = self;
         let streams = std::mem::take(&mut cards[host as usize][way].streams);
-        // What a full card of the sender holds back does not stand at the receiver as well.
-        let mut stands_here = |(from, ..): &Stream| {
-            way == OUT || !cards[*from as usize][OUT].is_full(fluid, *changes)
-        };
-        let here: Vec<&Stream> = streams.iter().filter(|stream| stands_here(stream)).collect();
-        let of_each = here.iter().filter_map(|stream| waiting.get(*stream));
-        let standing: f64 =
-            of_each.map(|queue| queue.left_bytes(fluid, now).min(*queue_bytes)).sum();
+        let mut standing = 0.0;
+        for ((from, ..), place) in &streams {
+            // What a full card of the sender holds back does not stand at the receiver as well.
+            if way == OUT || !cards[*from as usize][OUT].is_full(fluid, *changes) {
+                standing += queues[*place].left_bytes(fluid, now).min(*queue_bytes);
+            }
+        }
         cards[host as usize][way].streams = streams;
         standing / cards[host as usize][way].bytes_per_second
     }
@@ -194,7 +238,7 @@ impl Streams {
 
 impl Queue {
     /// What has not passed its links yet.
-    fn left_bytes(&self, fluid: &mut Fluid<Stream>, now: Time) -> f64 {
+    fn left_bytes(&self, fluid: &mut Fluid<usize>, now: Time) -> f64 {
         let first = self.messages.front().map_or(0, |(_, bytes)| *bytes);
         let left = self.flow.and_then(|flow| fluid.remaining_bytes(flow, now));
         as_float(self.bytes - first) + left.unwrap_or(0.0)
@@ -202,31 +246,32 @@ impl Queue {
 }
 
 impl Way {
-    /// A message comes on; what may pass at once.
-    fn begin(&mut self, stream: Stream, now: Time) -> f64 {
+    /// A stream comes on; what was idle before that lets more pass at once.
+    fn begin(&mut self, stream: Stream, place: usize, now: Time) {
         if self.streams.is_empty() {
             let idle = now.since(self.idle_since).as_secs_f64();
             self.tokens = (self.tokens + idle * self.bytes_per_second).min(self.most_tokens);
         }
-        self.streams.insert(stream);
-        self.tokens
+        if let Err(at) = self.streams.binary_search_by_key(&stream, |(other, _)| *other) {
+            self.streams.insert(at, (stream, place));
+        }
     }
 
     /// Whether streams take all that it gives, after so many changes of them.
-    fn is_full(&mut self, fluid: &mut Fluid<Stream>, changes: u64) -> bool {
+    fn is_full(&mut self, fluid: &mut Fluid<usize>, changes: u64) -> bool {
         if self.streams.is_empty() {
             return false;
         }
         if self.was_full.0 != changes {
-            let load = fluid.load_per_second(self.link);
-            let is_full = load.is_ok_and(|load| load >= FULL * self.bytes_per_second);
-            self.was_full = (changes, is_full);
+            self.was_full = (changes, fluid.is_taken(self.link, FULL) == Ok(true));
         }
         self.was_full.1
     }
 
     fn end(&mut self, stream: Stream, now: Time) {
-        self.streams.remove(&stream);
+        if let Ok(at) = self.streams.binary_search_by_key(&stream, |(other, _)| *other) {
+            self.streams.remove(at);
+        }
         self.idle_since = now;
     }
 }

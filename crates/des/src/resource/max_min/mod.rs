@@ -14,10 +14,18 @@
 //! All this happens in the order of rates. A link that has room, or is full at less, changes nothing
 //! below that rate, so a flow gets its rate once, and what no such chain reaches is not touched,
 //! though shared links may join it to the change. The rates are those that filling everything anew
-//! would give, to the last digit.
+//! would give, to the last digit: a link takes those of its members in their order, whatever the order in which
+//! they came and went.
 
-use std::cmp::Reverse;
+mod link;
+
+use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
+
+use smallvec::SmallVec;
+
+use super::first::FirstOf;
+use link::Link;
 
 /// Links, the flows over them, and their rates, in any one unit.
 #[derive(Clone, Debug, Default)]
@@ -29,89 +37,71 @@ pub(super) struct Sharing {
     changed_flows: Vec<u32>,
     /// Counts the computations; what bears this number is part of the present one.
     round: u64,
-    /// What happens next in the present computation, least rate first.
-    queue: BinaryHeap<Reverse<(Rate, Turn)>>,
+    /// What links do next in the present computation, least rate first.
+    turns: FirstOf<(Rate, Turn)>,
+    /// Bounds of flows that were opened in the present computation, and how many of these are open yet.
+    bounds: BinaryHeap<Reverse<Bound>>,
+    open: usize,
     /// Links that have to say anew when they are full.
     touched: Vec<u32>,
     changes: Vec<Change>,
-    /// Rates of members that a link does not decide on, for a moment.
-    given: Vec<f64>,
-}
-
-#[derive(Clone, Debug)]
-struct Link {
-    capacity: f64,
-    /// What its flows would take if no other link held them back: the sum of their bounds.
-    demand: f64,
-    members: Vec<Member>,
-    /// Its turn in the present computation, if it has one.
-    turn: Option<(Rate, Turn)>,
-    is_touched: bool,
-}
-
-/// A flow on a link, and which of its hops that is.
-#[derive(Clone, Copy, Debug)]
-struct Member {
-    flow: u32,
-    hop: u32,
+    /// The members that a turn of a link concerns, for a moment.
+    concerned: Vec<u32>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Flow {
-    hops: Vec<Hop>,
+    /// The links on its path.
+    path: SmallVec<[u32; 2]>,
     /// Its own limit.
     limit: f64,
     /// The least of its limit and the capacities on its path.
     bound: f64,
     rate: f64,
-    /// The full link that gives it its rate; none where that is its bound.
-    held_by: Option<u32>,
-    /// The last computation in which it was open, and the last that gave it a rate.
-    opened: u64,
+    /// The last computation that gave it a rate.
     settled: u64,
+    is_open: bool,
 }
 
-/// A link on the path of a flow, and the flow's place among its members.
-#[derive(Clone, Copy, Debug)]
-struct Hop {
-    link: u32,
-    place: u32,
-}
-
-/// What happens when all that is open has grown to a rate.
+/// What happens to a link when all that is open has grown to a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Turn {
-    /// A flow has reached its bound.
-    Bound(u32),
-    /// A link is full.
-    Full(u32),
-    /// A link that was full at this rate has room now.
-    Room(u32),
+    /// It is full.
+    Full,
+    /// It was full at this rate and has room now.
+    Room,
 }
 
 /// A rate in an order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Rate(f64);
 
+/// The bound of a flow; the order is that of bounds alone, and most are equal.
+#[derive(Clone, Copy, Debug)]
+struct Bound {
+    rate: Rate,
+    flow: u32,
+}
+
+/// What happens next in a computation.
+#[derive(Clone, Copy, Debug)]
+enum Next {
+    /// An open flow has reached its bound.
+    Bound(Bound),
+    Link(u32, Rate, Turn),
+}
+
 /// A flow whose rate is another one now.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Change {
     pub(super) flow: u32,
     pub(super) old_rate: f64,
-    pub(super) rate: f64,
 }
 
 impl Sharing {
     pub(super) fn add_link(&mut self, capacity: f64) -> u32 {
-        let link = index(self.links.len());
-        self.links.push(Link {
-            capacity,
-            demand: 0.0,
-            members: Vec::new(),
-            turn: None,
-            is_touched: false,
-        });
-        link
+        self.links.push(Link::new(capacity));
+        index(self.links.len() - 1)
     }
 
     pub(super) fn links(&self) -> usize {
@@ -124,8 +114,13 @@ impl Sharing {
 
     /// What the flows take of a link now.
     pub(super) fn load(&self, link: u32) -> f64 {
-        let members = &self.links[link as usize].members;
-        members.iter().map(|member| self.flows[member.flow as usize].rate).sum()
+        self.links[link as usize].flows().map(|flow| self.rate(flow)).sum()
+    }
+
+    /// Whether the flows take so large a share of a link now.
+    pub(super) fn is_taken(&self, link: u32, share: f64) -> bool {
+        let entry = &self.links[link as usize];
+        entry.holds_any() || self.load(link) >= share * entry.capacity
     }
 
     pub(super) fn rate(&self, flow: u32) -> f64 {
@@ -138,32 +133,37 @@ impl Sharing {
             self.flows.push(Flow::default());
             index(self.flows.len() - 1)
         });
-        let entry = &mut self.flows[flow as usize];
-        entry.limit = limit;
-        entry.rate = 0.0;
-        entry.held_by = None;
-        entry.hops.clear();
-        entry.hops.extend(path.map(|link| Hop { link, place: 0 }));
+        self.flows[flow as usize] = Flow { path: path.collect(), limit, ..Flow::default() };
         self.set_bound(flow);
-        for hop in 0..self.flows[flow as usize].hops.len() {
-            self.join(flow, hop);
+        let Flow { path, bound, .. } = &self.flows[flow as usize];
+        for number in path {
+            let link = &mut self.links[*number as usize];
+            link.join(flow, *bound);
+            if link.may_be_full() {
+                link.watch(|flow| self.flows[flow as usize].rate);
+                self.changed_links.push(*number);
+            }
         }
         self.changed_flows.push(flow);
         flow
     }
 
     pub(super) fn remove_flow(&mut self, flow: u32) {
-        for hop in 0..self.flows[flow as usize].hops.len() {
-            self.leave(flow, hop);
+        let Flow { path, bound, rate, .. } = &self.flows[flow as usize];
+        for number in path {
+            let link = &mut self.links[*number as usize];
+            if link.may_be_full() {
+                self.changed_links.push(*number);
+            }
+            link.leave(flow, *rate, *bound);
         }
-        self.flows[flow as usize].hops.clear();
+        self.flows[flow as usize].path.clear();
         self.free_flows.push(flow);
         self.changed_flows.retain(|other| *other != flow);
     }
 
     pub(super) fn set_capacity(&mut self, link: u32, capacity: f64) {
-        let members: Vec<u32> =
-            self.links[link as usize].members.iter().map(|member| member.flow).collect();
+        let members: Vec<u32> = self.links[link as usize].flows().collect();
         self.links[link as usize].capacity = capacity;
         self.changed_links.push(link);
         for flow in members {
@@ -185,212 +185,165 @@ impl Sharing {
         self.round += 1;
         self.changes.clear();
         while let Some(link) = self.changed_links.pop() {
-            self.touch(link);
+            self.links[link as usize].touch(link, &mut self.touched);
         }
         while let Some(flow) = self.changed_flows.pop() {
-            self.open(flow);
+            self.open(flow, None);
         }
         self.hear_touched();
-        while let Some(Reverse((rate, turn))) = self.queue.pop() {
-            match turn {
-                Turn::Bound(flow) => self.bound_reached(flow),
-                Turn::Full(link) | Turn::Room(link) => {
-                    if self.links[link as usize].turn.take_if(|it| *it == (rate, turn)).is_some() {
-                        self.has_turn(link, rate.0, matches!(turn, Turn::Room(_)));
-                    }
-                }
+        while let Some(next) = self.next_turn() {
+            match next {
+                Next::Bound(Bound { flow, rate }) => self.give(flow, rate.0, None),
+                Next::Link(link, Rate(rate), Turn::Full) => self.is_full(link, rate),
+                Next::Link(link, _, Turn::Room) => self.has_room(link),
             }
             self.hear_touched();
         }
+        self.bounds.clear();
         &self.changes
     }
 
-    /// The flow grows from its rate until its bound or a link holds it.
-    fn open(&mut self, flow: u32) {
-        let entry = &mut self.flows[flow as usize];
-        if entry.opened == self.round || entry.settled == self.round {
-            return;
-        }
-        entry.opened = self.round;
-        entry.held_by = None;
-        self.queue.push(Reverse((Rate(entry.bound), Turn::Bound(flow))));
-        self.touch_path(flow);
+    /// What the last computation changed.
+    pub(super) fn changes(&self) -> &[Change] {
+        &self.changes
     }
 
-    fn bound_reached(&mut self, flow: u32) {
-        let entry = &self.flows[flow as usize];
-        if entry.settled != self.round {
-            self.give(flow, entry.bound, None);
+    /// What happens next while all that is open grows; bounds come before links.
+    fn next_turn(&mut self) -> Option<Next> {
+        let link = self.turns.first();
+        let least = link.map_or(Rate(f64::INFINITY), |((rate, _), _)| rate);
+        while let Some(Reverse(bound)) = self.bounds.peek().filter(|_| self.open > 0).copied()
+            && bound.rate <= least
+        {
+            self.bounds.pop();
+            if self.flows[bound.flow as usize].is_open {
+                return Some(Next::Bound(bound));
+            }
+        }
+        let ((rate, turn), link) = link?;
+        self.turns.remove(link);
+        Some(Next::Link(link, rate, turn))
+    }
+
+    /// The flow grows from its rate until its bound or a link holds it. A link that has let go of it knows that.
+    fn open(&mut self, flow: u32, let_go_by: Option<u32>) {
+        let entry = &mut self.flows[flow as usize];
+        if entry.is_open || entry.settled == self.round {
+            return;
+        }
+        entry.is_open = true;
+        self.open += 1;
+        self.bounds.push(Reverse(Bound { rate: Rate(entry.bound), flow }));
+        for number in &entry.path {
+            let link = &mut self.links[*number as usize];
+            if Some(*number) != let_go_by {
+                link.opens(flow, entry.rate);
+            }
+            link.touch(*number, &mut self.touched);
         }
     }
 
     /// The links whose members have changed say when they are full.
     fn hear_touched(&mut self) {
-        while let Some(link) = self.touched.pop() {
-            let turn = self.turn(link);
-            let entry = &mut self.links[link as usize];
-            entry.is_touched = false;
-            if turn != entry.turn {
-                entry.turn = turn;
-                self.queue.extend(turn.map(Reverse));
-            }
+        while let Some(number) = self.touched.pop() {
+            let link = &mut self.links[number as usize];
+            self.turns.set(number, link.turn(self.round));
         }
     }
 
-    /// When a link changes the rate of any of its members, if none that another holds gets more.
-    fn turn(&mut self, link: u32) -> Option<(Rate, Turn)> {
-        let entry = &self.links[link as usize];
-        self.given.clear();
-        // The rate of what it holds, the highest of any member that may come down, and whether any is open.
-        let (mut level, mut highest, mut has_open) = (None, 0.0_f64, false);
-        for member in &entry.members {
-            let flow = &self.flows[member.flow as usize];
-            if flow.settled == self.round {
-                self.given.push(flow.rate);
-            } else if flow.opened == self.round {
-                has_open = true;
-            } else {
-                highest = highest.max(flow.rate);
-                match flow.held_by == Some(link) {
-                    true => level = Some(flow.rate),
-                    false => self.given.push(flow.rate),
-                }
+    /// All that is open has grown to `rate`, at which this link is full.
+    fn is_full(&mut self, link: u32, rate: f64) {
+        let mut concerned = std::mem::take(&mut self.concerned);
+        self.links[link as usize].gives(rate, self.round, &mut concerned);
+        for flow in concerned.drain(..) {
+            // A path that names the link twice has it twice.
+            if self.flows[flow as usize].settled != self.round {
+                self.give(flow, rate, Some(link));
             }
         }
-        let full_at = if entry.may_be_full() {
-            share(entry.capacity, entry.members.len(), &mut self.given)
-        } else {
-            f64::INFINITY
-        };
-        match level.filter(|level| *level < full_at) {
-            Some(level) => Some((Rate(level), Turn::Room(link))),
-            None if full_at < highest || (has_open && full_at < f64::INFINITY) => {
-                Some((Rate(full_at), Turn::Full(link)))
-            }
-            None => None,
-        }
+        self.concerned = concerned;
     }
 
-    /// All that is open has grown to `rate`, at which this link is full, or was full and has room now.
-    fn has_turn(&mut self, link: u32, rate: f64, has_room: bool) {
-        for place in 0..self.links[link as usize].members.len() {
-            let number = self.links[link as usize].members[place].flow;
-            let flow = &self.flows[number as usize];
-            let is_held = flow.held_by == Some(link);
-            if flow.settled == self.round {
-                continue;
-            }
-            if has_room && is_held {
-                self.open(number);
-            } else if !has_room && (is_held || flow.opened == self.round || flow.rate > rate) {
-                self.give(number, rate, Some(link));
-            }
-        }
+    /// All that is open has grown to the rate at which this link was full, and it has room now.
+    fn has_room(&mut self, link: u32) {
+        let mut concerned = std::mem::take(&mut self.concerned);
+        self.links[link as usize].lets_go(self.round, &mut concerned);
+        concerned.drain(..).for_each(|flow| self.open(flow, Some(link)));
+        self.concerned = concerned;
     }
 
+    /// Gives a flow its rate, which for the rest of this computation nobody takes back. The link that holds it at that, if one
+    /// does, knows it.
     fn give(&mut self, flow: u32, rate: f64, held_by: Option<u32>) {
         let entry = &mut self.flows[flow as usize];
         let old_rate = std::mem::replace(&mut entry.rate, rate);
-        entry.held_by = held_by;
+        let was_open = std::mem::take(&mut entry.is_open);
         entry.settled = self.round;
+        self.open -= usize::from(was_open);
         if old_rate != rate {
-            self.changes.push(Change { flow, old_rate, rate });
+            self.changes.push(Change { flow, old_rate });
         }
-        if old_rate != rate || entry.opened == self.round {
-            self.touch_path(flow);
-        }
-    }
-
-    fn touch_path(&mut self, flow: u32) {
-        for hop in 0..self.flows[flow as usize].hops.len() {
-            self.touch(self.flows[flow as usize].hops[hop].link);
-        }
-    }
-
-    fn touch(&mut self, link: u32) {
-        let entry = &mut self.links[link as usize];
-        if !entry.is_touched {
-            entry.is_touched = true;
-            self.touched.push(link);
+        for number in &entry.path {
+            let link = &mut self.links[*number as usize];
+            if Some(*number) != held_by {
+                link.hears(flow, old_rate, rate, self.round);
+            }
+            if old_rate != rate || was_open {
+                link.touch(*number, &mut self.touched);
+            }
         }
     }
 
     fn set_bound(&mut self, flow: u32) {
         let entry = &mut self.flows[flow as usize];
-        let capacities = entry.hops.iter().map(|hop| self.links[hop.link as usize].capacity);
+        let capacities = entry.path.iter().map(|link| self.links[*link as usize].capacity);
         entry.bound = capacities.fold(entry.limit, f64::min);
     }
 
     fn add_demand(&mut self, flow: u32, sign: f64) {
         let entry = &self.flows[flow as usize];
-        for hop in &entry.hops {
-            let link = &mut self.links[hop.link as usize];
+        for number in &entry.path {
+            let link = &mut self.links[*number as usize];
             let was_full = link.may_be_full();
             link.demand += sign * entry.bound;
             if was_full || link.may_be_full() {
-                self.changed_links.push(hop.link);
+                link.watch(|flow| self.flows[flow as usize].rate);
+                self.changed_links.push(*number);
             }
         }
     }
+}
 
-    fn join(&mut self, flow: u32, hop: usize) {
-        let entry = &mut self.flows[flow as usize];
-        let link = &mut self.links[entry.hops[hop].link as usize];
-        entry.hops[hop].place = index(link.members.len());
-        link.members.push(Member { flow, hop: index(hop) });
-        link.demand += entry.bound;
-        if link.may_be_full() {
-            self.changed_links.push(entry.hops[hop].link);
-        }
-    }
-
-    fn leave(&mut self, flow: u32, hop: usize) {
-        let entry = &self.flows[flow as usize];
-        let (bound, Hop { link, place }) = (entry.bound, entry.hops[hop]);
-        let entry = &mut self.links[link as usize];
-        if entry.may_be_full() {
-            self.changed_links.push(link);
-        }
-        entry.members.swap_remove(place as usize);
-        // An empty link forgets what rounding left.
-        entry.demand = if entry.members.is_empty() { 0.0 } else { entry.demand - bound };
-        if let Some(moved) = entry.members.get(place as usize) {
-            self.flows[moved.flow as usize].hops[moved.hop as usize].place = place;
-        }
+impl PartialEq for Bound {
+    fn eq(&self, other: &Self) -> bool {
+        self.rate == other.rate
     }
 }
 
-impl Link {
-    fn may_be_full(&self) -> bool {
-        self.demand > self.capacity
+impl Eq for Bound {}
+
+impl PartialOrd for Bound {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 
-/// What each of `members` gets of `capacity` that is not among those to whom less was given already; infinite where these
-/// are all.
-fn share(capacity: f64, members: usize, given: &mut [f64]) -> f64 {
-    given.sort_unstable_by(f64::total_cmp);
-    let (mut room, mut left) = (capacity, members);
-    for rate in given {
-        if *rate >= room / left as f64 {
-            break;
-        }
-        room = (room - *rate).max(0.0);
-        left -= 1;
+impl Ord for Bound {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.rate.cmp(&other.rate)
     }
-    if left == 0 { f64::INFINITY } else { room / left as f64 }
 }
 
 impl Eq for Rate {}
 
 impl PartialOrd for Rate {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
 impl Ord for Rate {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+    fn cmp(&self, other: &Self) -> Ordering {
         self.0.total_cmp(&other.0)
     }
 }

@@ -121,7 +121,7 @@ fn assert_plain(sharing: &Sharing, capacities: &[f64], flows: &[Known]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
     #[test]
     fn unlike_links_give_what_filling_all_of_them_gives(
