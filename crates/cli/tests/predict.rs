@@ -244,6 +244,26 @@ fn advice_names_the_best_and_what_decides() {
 }
 
 #[test]
+fn what_a_change_saves_is_told_of_the_configurations_that_are_listed() {
+    let place = place();
+    let listed = json!([{"hosts": 2, "placement": "round-robin"}, {"hosts": 1}]);
+    std::fs::write(place.path("c.json"), listed.to_string()).unwrap();
+    let of = |change: &str| {
+        let more = ["--configurations", "c.json", "--what-if", change];
+        answer(&place, "advise", &more)["what_if"][0].clone()
+    };
+    let same = of("host.in_bytes_per_second=125e6");
+    assert_eq!(
+        (&same["saved_seconds"]["mean"], &same["advice_changes"], &same["is_undecided"]),
+        (&json!(0.0), &json!(false), &json!(true)),
+        "a field that is set to its own value saves nothing"
+    );
+    assert_eq!(same["after"]["points"].as_array().unwrap().len(), 2);
+    let faster = of("host.in_bytes_per_second=x10");
+    assert!(faster["saved_seconds"]["mean"].as_f64().unwrap() > 0.0, "{faster}");
+}
+
+#[test]
 fn what_is_wrong_is_named_with_the_file_and_the_field() {
     let place = place();
     let refused = |more: &[&str]| place.run(&arguments("predict", more)).code(2);

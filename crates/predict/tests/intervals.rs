@@ -7,8 +7,7 @@ use intarsia_predict::configuration::{Configuration, Placement};
 use intarsia_predict::model::predict;
 use intarsia_predict::profile::Profile;
 use intarsia_predict::search::{
-    Advice, Change, Grid, Options, Point, Repetition, Summary, Weights, advise, advise_among, gain,
-    repeat,
+    Advice, Change, Grid, Options, Point, Repetition, Summary, Weights, advise, gain, repeat,
 };
 use intarsia_predict::workload::Workload;
 use serde_json::{Value, json};
@@ -136,8 +135,8 @@ fn options(runs: u32) -> Options {
 
 /// Which of two configurations is better; the first is that of one host.
 fn better(profile: &Profile, other: &Configuration) -> Advice {
-    let both = vec![Configuration::new(1), other.clone()];
-    advise_among(&workload(), profile, both, options(8)).unwrap()
+    let both = [Configuration::new(1), other.clone()];
+    advise(&workload(), profile, both.as_slice(), options(8)).unwrap()
 }
 
 /// Both rates by eight rounds, by so much apart, and of the same mean; the link is `slower` times as slow as the tier.

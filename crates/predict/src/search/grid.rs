@@ -9,6 +9,36 @@ use crate::profile::Profile;
 /// Configurations that are too many are refused rather than begun.
 const MOST: usize = 100_000;
 
+/// What is searched.
+#[derive(Clone, Copy, Debug)]
+pub enum Space<'a> {
+    /// All combinations of some values.
+    Grid(&'a Grid),
+    /// These configurations.
+    Listed(&'a [Configuration]),
+}
+
+impl Space<'_> {
+    pub(super) fn configurations(&self, profile: &Profile) -> Result<Vec<Configuration>, Problem> {
+        match self {
+            Self::Grid(grid) => grid.configurations(profile),
+            Self::Listed(listed) => Ok(listed.to_vec()),
+        }
+    }
+}
+
+impl<'a> From<&'a Grid> for Space<'a> {
+    fn from(grid: &'a Grid) -> Self {
+        Self::Grid(grid)
+    }
+}
+
+impl<'a> From<&'a [Configuration]> for Space<'a> {
+    fn from(listed: &'a [Configuration]) -> Self {
+        Self::Listed(listed)
+    }
+}
+
 /// The values of each choice; all combinations are looked at.
 #[derive(Clone, Debug)]
 pub struct Grid {

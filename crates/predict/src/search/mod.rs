@@ -17,12 +17,11 @@ mod what_if;
 use serde::Serialize;
 
 use crate::Problem;
-use crate::configuration::Configuration;
 use crate::model::predict;
 use crate::profile::Profile;
 use crate::workload::Workload;
 
-pub use grid::Grid;
+pub use grid::{Grid, Space};
 pub use intarsia_des::replicate;
 pub use knobs::{Knob, KnobValue};
 pub use objectives::Weights;
@@ -83,29 +82,17 @@ pub struct Advice {
     pub events: u64,
 }
 
-/// Predicts every configuration of the grid.
+/// Predicts every configuration of a grid, or of a list.
 ///
 /// # Errors
 /// When no configuration is possible; the reason is that of the first one.
-pub fn advise(
+pub fn advise<'a>(
     workload: &Workload,
     profile: &Profile,
-    grid: &Grid,
+    space: impl Into<Space<'a>>,
     options: Options,
 ) -> Result<Advice, Problem> {
-    advise_among(workload, profile, grid.configurations(profile)?, options)
-}
-
-/// Predicts these configurations.
-///
-/// # Errors
-/// When none of them is possible; the reason is that of the first one.
-pub fn advise_among(
-    workload: &Workload,
-    profile: &Profile,
-    configurations: Vec<Configuration>,
-    options: Options,
-) -> Result<Advice, Problem> {
+    let configurations = space.into().configurations(profile)?;
     let first = replicate(configurations.len() as u64, options.threads, |index| {
         predict(workload, profile, &configurations[as_index(index)], options.seed)
     });
@@ -126,7 +113,7 @@ pub fn advise_among(
         return Err(refused
             .into_iter()
             .next()
-            .unwrap_or_else(|| Problem::new("the grid is empty")));
+            .unwrap_or_else(|| Problem::new("no configuration is given")));
     }
     points.sort_by(order);
     let again = Again::new(workload, profile, options);

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::uncertainty::Known;
-use super::{Advice, Grid, Options, Summary, advise};
+use super::{Advice, Options, Space, Summary, advise};
 use crate::Problem;
 use crate::advice::advice;
 use crate::profile::Profile;
@@ -141,18 +141,18 @@ fn scaled(value: &Value, factor: f64) -> Option<Value> {
     Some(if value.is_u64() { Value::from(whole) } else { Value::from(number) })
 }
 
-/// Advises again on the changed profile, and compares the best of both.
+/// Advises again on the changed profile, in the space in which was searched before, and compares the best of both.
 ///
 /// # Errors
 /// As [`advise`].
-pub fn gain(
+pub fn gain<'a>(
     before: &Advice,
     change: &Change,
     (workload, changed): (&Workload, &Profile),
-    grid: &Grid,
+    space: impl Into<Space<'a>>,
     options: Options,
 ) -> Result<Gain, Problem> {
-    let after = advise(workload, changed, grid, options)?;
+    let after = advise(workload, changed, space, options)?;
     let (old, new) = (&before.points[before.best], &after.points[after.best]);
     let known = Known::of(changed);
     // The same seeds, and the same rounds of the seed.

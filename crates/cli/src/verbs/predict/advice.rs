@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use intarsia_predict::configuration::Configuration;
-use intarsia_predict::search::{Advice, Grid, Options, Point, Weights, advise, advise_among};
+use intarsia_predict::search::{Advice, Grid, Options, Point, Space, Weights, advise};
 use serde_json::{Value, json};
 
 use super::inputs::{self, Inputs};
@@ -34,15 +34,11 @@ pub(super) fn run(arguments: &Advise) -> Outcome<Exit> {
     };
     check_goals(&inputs, arguments)?;
     let grid = grid(&inputs, arguments);
-    let advice = match &arguments.configurations {
-        Some(path) => {
-            let listed = listed(path, &inputs.configuration)?;
-            advise_among(&inputs.workload, &inputs.profile, listed, options)
-        }
-        None => advise(&inputs.workload, &inputs.profile, &grid, options),
-    };
-    let advice = advice.map_err(refused)?;
-    let gains = what_if::gains(&inputs, arguments, &advice, (&grid, options))?;
+    let listed = arguments.configurations.as_deref();
+    let listed = listed.map(|path| listed_in(path, &inputs.configuration)).transpose()?;
+    let space = listed.as_deref().map_or(Space::Grid(&grid), Space::Listed);
+    let advice = advise(&inputs.workload, &inputs.profile, space, options).map_err(refused)?;
+    let gains = what_if::gains(&inputs, arguments, &advice, (space, options))?;
     let wall_seconds = started.elapsed().as_secs_f64();
     let within = arguments.within.map(|within| advice.cheapest_within(within.as_secs_f64()));
     if arguments.inputs.json {
@@ -116,7 +112,7 @@ fn check_goals(inputs: &Inputs, arguments: &Advise) -> Outcome {
 }
 
 /// The configurations of a file.
-fn listed(path: &std::path::Path, default: &Configuration) -> Outcome<Vec<Configuration>> {
+fn listed_in(path: &std::path::Path, default: &Configuration) -> Outcome<Vec<Configuration>> {
     let (name, text) = inputs::named(path)?;
     let items: Vec<Value> = serde_json::from_str(&text)
         .map_err(|error| Failure::usage(format!("{name}: no JSON array: {error}")))?;

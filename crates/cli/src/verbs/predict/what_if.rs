@@ -1,6 +1,6 @@
 //! `advise --what-if`: what a change of the profile would bring.
 
-use intarsia_predict::search::{Advice, Gain, Grid, Options, gain};
+use intarsia_predict::search::{Advice, Change, Gain, Options, Space, gain};
 
 use super::inputs::{self, Inputs};
 use crate::cli::Advise;
@@ -13,13 +13,13 @@ pub(super) fn gains(
     inputs: &Inputs,
     arguments: &Advise,
     before: &Advice,
-    (grid, options): (&Grid, Options),
+    (space, options): (Space<'_>, Options),
 ) -> Outcome<Vec<Gain>> {
     let (file, profile) = &inputs.profile_file;
     let of = |change| {
-        let mut changed = intarsia_predict::search::Change::applied(change, file, profile)?;
+        let mut changed = Change::applied(change, file, profile)?;
         inputs::mishaps(&mut changed, &arguments.inputs);
-        gain(before, change, (&inputs.workload, &changed), grid, options)
+        gain(before, change, (&inputs.workload, &changed), space, options)
     };
     let gains = arguments.what_if.iter().map(|change| of(change).map_err(refused));
     gains.collect()
