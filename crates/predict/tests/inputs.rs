@@ -239,6 +239,29 @@ fn what_is_wrong_with_a_workload_is_named() {
 }
 
 #[test]
+fn wfformat_1_6_is_1_5_with_sums_that_tell_an_instance_that_was_cut() {
+    let old = Workload::parse("wf.json", WFFORMAT).unwrap();
+    let with_metrics = |tasks: u32| {
+        let mut wf: Value = serde_json::from_str(WFFORMAT).unwrap();
+        wf["schemaVersion"] = json!("1.6");
+        wf["workflow"]["specification"]["metrics"] = json!({
+            "numberOfTasks": tasks, "numberOfFiles": 4, "sumOfFileSizesInBytes": 176_000_000,
+            "numberOfLevels": 2, "minimumWidth": 1, "maximumWidth": 1,
+        });
+        wf["workflow"]["execution"]["metrics"] =
+            json!({ "sumTaskRuntimesInSeconds": 26.0, "totalNumBytesRead": 6_000_000 });
+        Workload::parse("wf.json", &wf.to_string())
+    };
+    assert_eq!(with_metrics(2).unwrap(), old);
+    let cut = with_metrics(3).unwrap();
+    let says =
+        "workflow.specification.metrics.numberOfTasks: 3, but there are 2; is the instance whole?";
+    assert_eq!(cut.warnings.iter().filter(|warning| *warning == says).count(), 1);
+    assert_eq!(cut.warnings.len(), old.warnings.len() + 1);
+    assert_eq!((cut.tasks, cut.files), (old.tasks, old.files));
+}
+
+#[test]
 fn what_is_wrong_with_wfformat_is_named() {
     let wf = || serde_json::from_str::<Value>(WFFORMAT).unwrap();
     let tasks = "/workflow/specification/tasks";
@@ -246,7 +269,7 @@ fn what_is_wrong_with_wfformat_is_named() {
         (
             "/schemaVersion".to_owned(),
             Some(json!("2.0")),
-            "wf.json: schemaVersion: WfFormat 2.0 is unknown; this program reads 1.5",
+            "wf.json: schemaVersion: WfFormat 2.0 is unknown; this program reads 1.5 and 1.6",
         ),
         ("/workflow/execution".to_owned(), None, "wf.json: workflow: 'execution' is missing"),
         (
@@ -382,6 +405,9 @@ fn any_json() -> impl Strategy<Value = Value> {
         "tiers",
         "samples",
         "1.5",
+        "1.6",
+        "metrics",
+        "numberOfTasks",
         "intarsia-workload",
         "intarsia-profile",
         "intarsia-configuration",

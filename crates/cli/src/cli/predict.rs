@@ -10,7 +10,7 @@ use intarsia_types::ByteCount;
 
 /// Predict how long a workflow takes on a store that need not exist
 ///
-/// The workload is an instance of WfFormat 1.5 or the small form of docs/user/predict.md. The profile says what the hosts,
+/// The workload is an instance of WfFormat 1.5 or 1.6, or the small form of docs/user/predict.md. The profile says what the hosts,
 /// links and services of a store deliver. Everything printed is simulated from these two; nothing is run.
 #[derive(Args)]
 #[command(after_long_help = "Examples:

@@ -1,6 +1,6 @@
 //! What runs: a graph of tasks with their files and operations, whatever store it runs on.
 //!
-//! Read from WfFormat 1.5 ([WfCommons](https://wfcommons.org/format)) or from a small form of our own; both give the same
+//! Read from WfFormat 1.5 and 1.6 ([WfCommons](https://wfcommons.org/format)) or from a small form of our own; both give the same
 //! [`Workload`], which can be predicted on any [profile](crate::profile) and [configuration](crate::configuration).
 
 mod draft;
@@ -135,7 +135,7 @@ impl Workload {
             return native::read(&root);
         }
         Err(root.refuse("neither WfFormat (no 'schemaVersion') nor a workload of ours (no 'format')").with_help(
-            "give an instance of WfFormat 1.5, or {\"format\": \"intarsia-workload\", \"version\": 1, …}",
+            "give an instance of WfFormat 1.5 or 1.6, or {\"format\": \"intarsia-workload\", \"version\": 1, …}",
         ))
     }
 

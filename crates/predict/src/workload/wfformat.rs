@@ -1,4 +1,5 @@
-//! WfFormat 1.5, the format of WfCommons and of the instances that it publishes.
+//! WfFormat 1.5 and 1.6, the format of WfCommons and of the instances that it publishes. 1.6 adds `metrics`, sums of what the
+//! instance says itself: those of tasks and files tell one that was cut.
 //!
 //! What the format does not say is taken so: a task reads its input files whole and in their order, computes, and writes
 //! its output files whole. `runtimeInSeconds` includes the I/O of the machine that was traced, so the computation is
@@ -13,7 +14,7 @@ use super::{Draft, Operation, TaskId, Workload};
 use crate::Problem;
 use crate::json::Node;
 
-const VERSION: &str = "1.5";
+const VERSIONS: [&str; 2] = ["1.5", "1.6"];
 
 /// What the execution tells of a task.
 struct Run<'a> {
@@ -25,8 +26,9 @@ struct Run<'a> {
 
 pub(super) fn read(root: &Node<'_>) -> Result<Workload, Problem> {
     let version = root.field("schemaVersion")?;
-    if version.text()? != VERSION {
-        let why = format!("WfFormat {} is unknown; this program reads {VERSION}", version.text()?);
+    if !VERSIONS.contains(&version.text()?) {
+        let known = VERSIONS.join(" and ");
+        let why = format!("WfFormat {} is unknown; this program reads {known}", version.text()?);
         return Err(version.refuse(why));
     }
     let workflow = root.field("workflow")?;
@@ -38,9 +40,11 @@ pub(super) fn read(root: &Node<'_>) -> Result<Workload, Problem> {
     }
     let tasks = specification.field("tasks")?;
     let ids = add_tasks(&mut draft, &tasks, &runs)?;
+    let tasks_found = ids.len() as u64;
     for (node, id) in tasks.items()?.zip(ids) {
         add_relations(&mut draft, &node, id)?;
     }
+    check_metrics(&mut draft, &specification, tasks_found)?;
     let name = root.optional("name")?.map_or(Ok("workflow"), |name| name.text())?;
     draft.finish(name, &tasks)
 }
@@ -128,6 +132,33 @@ fn add_relations(draft: &mut Draft, node: &Node<'_>, task: TaskId) -> Result<(),
     for child in node.items_of("children")? {
         let child = draft.task_named(&child)?;
         draft.after(child, task);
+    }
+    Ok(())
+}
+
+/// Warns where the instance has another number of tasks, files or bytes than it says.
+fn check_metrics(
+    draft: &mut Draft,
+    specification: &Node<'_>,
+    tasks_found: u64,
+) -> Result<(), Problem> {
+    let Some(metrics) = specification.optional("metrics")? else { return Ok(()) };
+    let files = specification.items_of("files")?;
+    let mut sizes = files.iter().map(|file| file.field("sizeInBytes")?.whole());
+    let bytes = sizes.try_fold(0_u64, |sum, size| Ok(sum.saturating_add(size?)))?;
+    let counted = [
+        ("numberOfTasks", tasks_found),
+        ("numberOfFiles", files.len() as u64),
+        ("sumOfFileSizesInBytes", bytes),
+    ];
+    for (name, found) in counted {
+        let Some(said) = metrics.optional(name)? else { continue };
+        let said = said.whole()?;
+        if said != found {
+            draft.warnings.push(format!(
+                "workflow.specification.metrics.{name}: {said}, but there are {found}; is the instance whole?"
+            ));
+        }
     }
     Ok(())
 }
