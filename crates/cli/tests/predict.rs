@@ -326,6 +326,30 @@ fn an_input_of_no_bytes_is_a_warning() {
 }
 
 #[test]
+fn a_profile_of_another_machine_or_kernel_is_a_warning() {
+    let place = place();
+    let uname = rustix::system::uname();
+    let [host, kernel] = [uname.nodename(), uname.release()].map(|text| text.to_string_lossy());
+    let warnings = |host: &str, kernel: &str| {
+        let mut profile = profile();
+        profile["provenance"] =
+            json!({"source": "measured", "note": "a test", "host": host, "kernel": kernel});
+        std::fs::write(place.path("p.json"), profile.to_string()).unwrap();
+        answer(&place, "advise", &["--hosts", "1"])["basis"]["profile"]["warnings"].clone()
+    };
+    assert_eq!(warnings(&host, &kernel), json!([]));
+    let said = warnings(&host, "2.6.0");
+    assert!(said[0].as_str().unwrap().contains("with kernel 2.6.0, and"), "{said}");
+    let said = warnings("no-such-host", &kernel);
+    assert!(said[0].as_str().unwrap().contains("on 'no-such-host'"), "{said}");
+    place
+        .run(&arguments("predict", &[]))
+        .code(0)
+        .says("warning: p.json: provenance: measured on 'no-such-host'")
+        .says("'intarsia seed'");
+}
+
+#[test]
 fn help_teaches_by_example() {
     let place = Place::new();
     for verb in ["predict", "advise"] {

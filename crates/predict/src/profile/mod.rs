@@ -4,6 +4,7 @@
 mod compared;
 mod crowding;
 mod engine;
+mod machine;
 mod mishaps;
 mod power;
 mod read;
@@ -18,6 +19,7 @@ use crate::json::{Node, parse};
 pub use compared::Compared;
 pub use crowding::{Crowding, Work};
 pub use engine::Engine;
+pub use machine::Machine;
 pub use mishaps::{Failures, Stragglers};
 pub use power::{Frequency, Power, Prices};
 pub use seconds::Seconds;
@@ -31,6 +33,8 @@ pub struct Profile {
     pub name: String,
     /// Where its numbers come from.
     pub provenance: Provenance,
+    /// Where it was measured; none: nobody says so.
+    pub machine: Option<Machine>,
     /// What every host is, unless `unlike` says otherwise.
     pub host: Host,
     /// How many hosts there are to choose from.

@@ -6,8 +6,8 @@ use intarsia_types::TierClass;
 
 use super::{
     Access, Burst, Client, Compared, Crowding, Engine, Failures, Frequency, Host, Line,
-    LocalAccess, Manager, Network, Power, Prices, Profile, Provenance, Rounds, Seconds, Sharing,
-    Source, StorePlacement, Stragglers, Tier, WriteBack,
+    LocalAccess, Machine, Manager, Network, Power, Prices, Profile, Provenance, Rounds, Seconds,
+    Sharing, Source, StorePlacement, Stragglers, Tier, WriteBack,
 };
 use crate::Problem;
 use crate::json::Node;
@@ -51,9 +51,11 @@ pub(super) fn profile(root: &Node<'_>) -> Result<Profile, Problem> {
     if tiers.is_empty() {
         return Err(of_tiers.refuse("there must be one at least: where would bytes lie?"));
     }
+    let of_numbers = root.field("provenance")?;
     Ok(Profile {
         name: root.field("name")?.text()?.to_owned(),
-        provenance: provenance(&root.field("provenance")?)?,
+        provenance: provenance(&of_numbers)?,
+        machine: Machine::read(&of_numbers)?,
         unlike: unlike(root, &host, hosts)?,
         host,
         hosts,

@@ -103,6 +103,7 @@ def _summary(advice: Mapping[str, Any], best: Mapping[str, Any], but_for: str) -
         f"({workload['tasks']} tasks, {workload['files']} files) and the profile "
         f"'{profile['name']}' ({profile['source']}: {profile['note']})."
     )
+    lines += [f"The profile: {why}." for why in profile.get("warnings", ())]
     if basis.get("power"):
         lines.append(f"Power ({basis['power']['source']}): {basis['power']['note']}.")
     return tuple(lines)

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use intarsia_predict::configuration::Configuration;
-use intarsia_predict::profile::{Engine, Failures, Profile};
+use intarsia_predict::profile::{Engine, Failures, Machine, Profile};
 use intarsia_predict::workload::Workload;
 use serde_json::{Value, json};
 
@@ -25,6 +25,8 @@ pub(super) struct Inputs {
     /// Where workload and profile were read.
     sources: [Source; 2],
     profile_text: String,
+    /// Why the profile may not hold here.
+    elsewhere: Option<String>,
 }
 
 /// A file that an answer rests on.
@@ -51,6 +53,11 @@ pub(super) fn read(arguments: &PredictInputs) -> Outcome<Inputs> {
     let (name, text) = named(&arguments.profile)?;
     let mut profile = Profile::parse(&name, &text).map_err(refused)?;
     let sources = [of_workload, Source::of(&arguments.profile, &text)];
+    let elsewhere = profile.machine.as_ref().and_then(|machine| machine.unlike(&here()));
+    if let Some(why) = &elsewhere {
+        let seed = "'intarsia seed' on a host of the store makes a profile of it";
+        output::warn(&format!("{name}: provenance: {why}; {seed}"));
+    }
     let profile_file = (name, serde_json::from_str(&text).unwrap_or_default());
     mishaps(&mut profile, arguments);
     let profile_text = text;
@@ -69,7 +76,25 @@ pub(super) fn read(arguments: &PredictInputs) -> Outcome<Inputs> {
     configuration.follows_hints &= !arguments.ignore_hints;
     configuration.second_run_percent = arguments.second_runs.or(configuration.second_run_percent);
     let threads = given::threads(arguments.threads);
-    Ok(Inputs { workload, profile, profile_file, configuration, threads, sources, profile_text })
+    Ok(Inputs {
+        workload,
+        profile,
+        profile_file,
+        configuration,
+        threads,
+        sources,
+        profile_text,
+        elsewhere,
+    })
+}
+
+/// The machine that this program runs on.
+fn here() -> Machine {
+    let uname = rustix::system::uname();
+    Machine {
+        host: uname.nodename().to_string_lossy().into_owned(),
+        kernel: uname.release().to_string_lossy().into_owned(),
+    }
 }
 
 /// What goes wrong by the flags, instead of by the profile.
@@ -104,6 +129,7 @@ impl Inputs {
                           "files": self.workload.files.len(), "warnings": self.workload.warnings,
                           "path": workload.name, "blake3": workload.blake3 },
             "profile": { "name": name, "source": provenance.source.as_str(), "note": provenance.note,
+                         "warnings": self.elsewhere.iter().collect::<Vec<_>>(),
                          "path": profile.name, "blake3": profile.blake3 },
             "power": self.profile.host.power.as_ref().map(|power| json!({
                 "source": power.provenance.source.as_str(), "note": power.provenance.note,
