@@ -14,7 +14,14 @@ from intarsia.refine.compare import Comparison, Pair, Ran, compare
 from intarsia.refine.corrections import BOUNDS, correction
 from intarsia.refine.engine import EngineCost, engine_cost, with_engine
 from intarsia.refine.profile import RefineError, base_of, refined
-from intarsia.run.advised import Advised, check_workflow, follow, read_advice, stripes_for
+from intarsia.run.advised import (
+    Advised,
+    check_workflow,
+    follow,
+    hints_for,
+    pattern_of,
+    read_advice,
+)
 from intarsia.run.graph import Graph, GraphError, Task, graph_of
 
 PROFILE: dict[str, Any] = {
@@ -286,7 +293,7 @@ def test_an_advice_chooses_hosts_hints_and_scheduler() -> None:
     assert (chosen.schedule, chosen.patience_s, chosen.hints) == ("local", 0.0, "own")
     assert chosen.up_options == ("--advice", "a.json")
     assert any("first 2 hosts only" in one for one in said)
-    assert stripes_for(advised, graph(), 2)["out"] == {"place": "stripe:2", "chunk": "1048576"}
+    assert hints_for(advised, graph(), 2)["out"] == {"place": "stripe:2", "chunk": "1048576"}
     given = parser().parse_args(
         ["w.json", "--hosts", "a,b,c", "--schedule", "wow", "--hints", "none"]
     )
@@ -302,6 +309,43 @@ def test_an_advice_chooses_hosts_hints_and_scheduler() -> None:
     given = parser().parse_args(["w.json", "--hosts", "a,b"])
     with pytest.raises(GraphError, match="is for 3 hosts, not 2"):
         follow(advised, Choices(**vars(given)), said.append)
+
+
+def test_an_advice_tells_files_by_how_tasks_use_them() -> None:
+    from intarsia.run.__main__ import parser
+    from intarsia.run.session import Choices
+
+    tasks = [
+        Task("index", "true", ("genome",), ("idx",)),
+        *(Task(f"align{n}", "true", ("idx", "table"), (f"part{n}",)) for n in range(2)),
+        Task("sum", "true", ("part0", "part1"), ("out",)),
+        Task("tell", "true", ("out",), ("log",)),
+    ]
+    made = graph_of("w.json", "w", tasks)
+    patterns = {
+        "broadcast": {"pattern": "broadcast", "place": "local"},
+        "reduce": {"place": "collocate:{reader}"},
+    }
+    advised = Advised(Path("a.json"), advice(tier="ssd", patterns=patterns, placement="local"))
+    told = hints_for(advised, made, 3)
+    group = told["part0"]["place"]
+    assert group == "collocate:sum"
+    assert told == {
+        "idx": {"tier": "ssd", "pattern": "broadcast", "place": "local"},
+        "table": {"pattern": "broadcast"},
+        "part0": {"tier": "ssd", "place": group},
+        "part1": {"tier": "ssd", "place": group},
+        "out": {"tier": "ssd"},
+        "log": {"tier": "ssd"},
+    }
+    known = [pattern_of(made, file) for file in ("out", "log", "genome")]
+    assert known == ["pipeline", None, None]
+    given = parser().parse_args(["w.json", "--hosts", "a,b,c"])
+    said: list[str] = []
+    follow(advised, Choices(**vars(given)), said.append)
+    text = "\n".join(said)
+    assert "applied      outputs in tiers of class ssd" in text
+    assert "applied      place=collocate:{reader} for reduce files" in text
 
 
 def test_an_advice_brings_the_rate_of_links_that_its_profile_has(tmp_path: Path) -> None:

@@ -192,6 +192,7 @@ fn flags_change_what_the_file_says_and_that_changes_the_default() {
         "hosts": 3, "storage_hosts": null, "managers": 1, "managers_apart": true, "manager_copies": 1, "placement": "round-robin",
         "chunk_bytes": 262_144, "stripe_width": 4, "copies": 2, "copy_order": "chain", "write_waits_for": "all",
         "scheduler": "local", "follows_hints": true, "frequency_mhz": null, "second_run_percent": null,
+        "tier": null, "patterns": {},
     });
     assert_eq!(configuration, &expected);
 }
@@ -261,6 +262,43 @@ fn what_a_change_saves_is_told_of_the_configurations_that_are_listed() {
     assert_eq!(same["after"]["points"].as_array().unwrap().len(), 2);
     let faster = of("host.in_bytes_per_second=x10");
     assert!(faster["saved_seconds"]["mean"].as_f64().unwrap() > 0.0, "{faster}");
+}
+
+#[test]
+fn an_advice_says_which_files_are_to_have_which_hints() {
+    let place = place();
+    let files = json!([{"name": "genome-1.idx", "size_bytes": 200_000_000}, {"name": "out", "size_bytes": 1}]);
+    let mut tasks = vec![json!({"name": "make", "writes": ["genome-1.idx"]})];
+    tasks.extend((0..4).map(|n| {
+        json!({"name": format!("use-{n}"), "stage": "use", "reads": ["genome-1.idx"], "compute_seconds": 30})
+    }));
+    let workload =
+        json!({"format": "intarsia-workload", "version": 1, "files": files, "tasks": tasks});
+    std::fs::write(place.path("w.json"), workload.to_string()).unwrap();
+    let advice = answer(&place, "advise", &["--hosts", "4"]);
+    let best = &advice["points"][0]["configuration"];
+    let hints = best["patterns"]["broadcast"].as_object().unwrap();
+    let rule = &advice["rules"][0];
+    assert_eq!((&rule["pattern"], &rule["files"]), (&json!("broadcast"), &json!(1)), "{advice}");
+    let words = rule["rule"].as_str().unwrap();
+    assert!(words.starts_with("genome-*.idx ") && !hints.is_empty(), "{words}");
+    place
+        .run(&arguments("advise", &["--hosts", "4"]))
+        .code(0)
+        .prints("broadcast files p")
+        .prints("Files that are read by several tasks (1 file) have the hints")
+        .prints("Rules for a store")
+        .prints(words);
+    let plain = answer(&place, "advise", &["--hosts", "4", "--no-pattern-hints"]);
+    assert_eq!(plain["points"][0]["configuration"]["patterns"], json!({}));
+    assert_eq!(plain["rules"], json!([]));
+    // What is advised can be asked for again.
+    let with_form = json!({"format": "intarsia-configuration", "version": 1});
+    let mut again = best.as_object().unwrap().clone();
+    again.extend(with_form.as_object().unwrap().clone());
+    std::fs::write(place.path("c.json"), Value::Object(again).to_string()).unwrap();
+    let found = answer(&place, "predict", &["--configuration", "c.json"]);
+    assert_eq!(found["configuration"], *best);
 }
 
 #[test]

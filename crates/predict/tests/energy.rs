@@ -123,7 +123,7 @@ fn a_low_frequency_pays_where_tasks_move_bytes_and_not_where_they_compute() {
         }
         let profile = platform(&setup, with_frequencies);
         let usual = setup.configuration();
-        let slow = Configuration { frequency_mhz: Some(1200), ..usual };
+        let slow = Configuration { frequency_mhz: Some(1200), ..usual.clone() };
         run(&setup, &profile, &slow).1.joules / run(&setup, &profile, &usual).1.joules
     };
     assert!(ratio(60.0) > 1.5, "{}", ratio(60.0));

@@ -76,7 +76,7 @@ fn second_runs_cut_the_tail_that_stragglers_make() {
     let mut profile = setup.profile();
     profile.stragglers = Some(Stragglers { share: 0.1, slowdown: 8.0 });
     let once = setup.configuration();
-    let twice = Configuration { second_run_percent: Some(150), ..once };
+    let twice = Configuration { second_run_percent: Some(150), ..once.clone() };
     let mean = |configuration: &Configuration| {
         let of = |seed| run(&setup, &profile, configuration, seed).makespan_seconds;
         (0..60).map(of).sum::<f64>() / 60.0

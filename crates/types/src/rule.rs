@@ -58,7 +58,9 @@ impl Rule {
         !self.glob().contains('/')
     }
 
-    fn matches(&self, path: &str) -> bool {
+    /// Whether the rule is for a path within the store (`/a/b`); a bare name will do where its pattern has no `/`.
+    #[must_use]
+    pub fn is_for(&self, path: &str) -> bool {
         let subject =
             if self.is_name_only() { path.rsplit('/').next().unwrap_or(path) } else { path };
         self.glob.is_match(subject)
@@ -124,7 +126,7 @@ impl RuleSet {
     #[must_use]
     pub fn hints_for(&self, path: &str) -> HintSet {
         let mut set = HintSet::default();
-        for rule in self.0.iter().filter(|r| r.matches(path)) {
+        for rule in self.0.iter().filter(|r| r.is_for(path)) {
             set.overlay(&rule.hints);
         }
         set

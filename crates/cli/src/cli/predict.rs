@@ -6,7 +6,7 @@ use clap::{Args, ValueHint};
 use intarsia_predict::configuration::{Placement, Scheduler};
 use intarsia_predict::profile::Stragglers;
 use intarsia_predict::search::{Change, Weights};
-use intarsia_types::ByteCount;
+use intarsia_types::{ByteCount, TierClass};
 
 /// Predict how long a workflow takes on a store that need not exist
 ///
@@ -55,6 +55,9 @@ pub(crate) struct Predict {
     /// Copies of each file, the first one included
     #[arg(long, value_name = "N")]
     pub(crate) copies: Option<u32>,
+    /// The class of tier that files go to: memory, ssd or disk [default: the fastest that has room]
+    #[arg(long, value_name = "CLASS")]
+    pub(crate) tier: Option<TierClass>,
     /// Who runs a task that is ready: workqueue, location, local or wow
     #[arg(long, value_name = "SCHEDULER")]
     pub(crate) scheduler: Option<Scheduler>,
@@ -106,6 +109,12 @@ pub(crate) struct Advise {
     /// Who runs a task that is ready: workqueue, location, local, wow [default: workqueue,local]
     #[arg(long, value_name = "SCHEDULER,...", value_delimiter = ',')]
     pub(crate) scheduler: Vec<Scheduler>,
+    /// Classes of tiers to try for all files: memory, ssd, disk [default: the fastest that has room, and each that is slower]
+    #[arg(long, value_name = "CLASS,...", value_delimiter = ',')]
+    pub(crate) tier: Vec<TierClass>,
+    /// Do not try hints for files by how tasks use them; nor are they tried where --placement is given
+    #[arg(long)]
+    pub(crate) no_pattern_hints: bool,
     /// Frequencies of the processors to try, in MHz; `all`: each of the profile [default: that for which it describes hosts]
     #[arg(long, value_name = "all|MHZ,...", value_delimiter = ',', value_parser = frequency)]
     pub(crate) frequency: Vec<Frequency>,

@@ -1,7 +1,9 @@
 //! `up --advice`: what `advise --json` recommends, as far as a store can be brought up so.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
+use intarsia_types::{Rule, TierClass};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -19,6 +21,17 @@ struct Advice {
     best: Option<usize>,
     fastest: usize,
     points: Vec<Point>,
+    /// By which a store knows the files that have hints; older advices have none.
+    #[serde(default)]
+    rules: Vec<NamedRule>,
+}
+
+/// A rule for the files of a pattern.
+#[derive(Deserialize)]
+struct NamedRule {
+    rule: String,
+    pattern: String,
+    files: usize,
 }
 
 #[derive(Deserialize)]
@@ -31,6 +44,7 @@ pub(super) struct Advised {
     source: String,
     basis: String,
     wanted: Wanted,
+    rules: Vec<NamedRule>,
     applied: Vec<String>,
     left: Vec<String>,
 }
@@ -49,6 +63,10 @@ struct Wanted {
     scheduler: String,
     copy_order: Option<String>,
     write_waits_for: Option<String>,
+    tier: Option<TierClass>,
+    /// Hints by the pattern of files.
+    #[serde(default)]
+    patterns: BTreeMap<String, BTreeMap<String, String>>,
     /// What a later model chooses besides.
     #[serde(flatten)]
     more: Map<String, Value>,
@@ -83,8 +101,13 @@ impl Advised {
         if wanted.hosts == 0 {
             return Err(refuse(format!("field 'points[{place}].configuration.hosts' is 0")));
         }
-        let basis = in_words(&advice.basis);
-        Ok(Self { source, basis, wanted, applied: Vec::new(), left: Vec::new() })
+        for (at, one) in advice.rules.iter().enumerate() {
+            one.rule
+                .parse::<Rule>()
+                .map_err(|error| refuse(format!("field 'rules[{at}].rule': {error}")))?;
+        }
+        let (basis, rules) = (in_words(&advice.basis), advice.rules);
+        Ok(Self { source, basis, wanted, rules, applied: Vec::new(), left: Vec::new() })
     }
 
     /// Takes as many of the hosts as are advised.
@@ -116,7 +139,12 @@ impl Advised {
         let mut settings = given.settings.clone();
         let is_striped = self.wanted.placement == "round-robin" && self.wanted.hosts > 1;
         self.choose_copies(&mut settings, is_striped);
+        let own = std::mem::take(&mut settings.rules);
         self.choose_placement(&mut settings, is_striped);
+        self.choose_tier(&mut settings);
+        self.choose_hints(&mut settings);
+        // A later rule wins: those of the user come last.
+        settings.rules.extend(own);
         let meta_hosts = self.choose_metadata(given);
         self.tell_of_the_rest();
         (settings, meta_hosts)
@@ -142,8 +170,7 @@ impl Advised {
                 let width = usize::try_from(*stripe_width).unwrap_or(usize::MAX).min(*hosts);
                 let rule = format!("* place=stripe:{width} chunk={chunk_bytes}");
                 self.applied.push(format!("files in stripes (--rule '{rule}')"));
-                // A later rule wins: those of the user come after it.
-                settings.rules.insert(0, rule);
+                settings.rules.push(rule);
             }
             "round-robin" => self.applied.push("files here, the only host".into()),
             "collocate" => self.left.push(
@@ -152,6 +179,34 @@ impl Advised {
                     .into(),
             ),
             other => self.left.push(format!("placement '{other}', which this version does not know")),
+        }
+    }
+
+    fn choose_tier(&mut self, settings: &mut SettingFlags) {
+        if let Some(tier) = self.wanted.tier {
+            let rule = format!("* tier={tier}");
+            self.applied.push(format!("files in tiers of class {tier} (--rule '{rule}')"));
+            settings.rules.push(rule);
+        }
+    }
+
+    /// Hints for patterns become rules as far as names tell the files.
+    fn choose_hints(&mut self, settings: &mut SettingFlags) {
+        for (pattern, hints) in &self.wanted.patterns {
+            let of_pattern = || self.rules.iter().filter(|one| one.pattern == *pattern);
+            if of_pattern().next().is_none() {
+                let hints: Vec<String> =
+                    hints.iter().map(|(name, value)| format!("{name}={value}")).collect();
+                let hints = hints.join(" ");
+                self.left.push(format!(
+                    "{hints} for {pattern} files: which those are only the workflow says, not their names"
+                ));
+            }
+            for NamedRule { rule, files, .. } in of_pattern() {
+                let files = output::count(*files, &format!("{pattern} file"));
+                self.applied.push(format!("hints for {files} (--rule '{rule}')"));
+                settings.rules.push(rule.clone());
+            }
         }
     }
 
@@ -272,6 +327,32 @@ mod tests {
         assert_eq!(settings.rules, ["* place=stripe:3 chunk=1048576", "*.tmp place=local"]);
         settings.rules[0].parse::<intarsia_types::Rule>().unwrap();
         assert_eq!(advised.applied.len(), 1);
+    }
+
+    #[test]
+    fn tiers_and_hints_of_patterns_become_rules_where_names_tell_the_files() {
+        let mut text: Value = serde_json::from_str(&advice(&serde_json::json!({
+            "hosts": 3, "placement": "round-robin", "stripe_width": 3, "tier": "ssd",
+            "patterns": { "broadcast": { "pattern": "broadcast", "place": "local" },
+                          "reduce": { "place": "collocate:{reader}" } },
+        })))
+        .unwrap();
+        let rule = "*.idx pattern=broadcast place=local";
+        text["rules"] = serde_json::json!([{ "rule": rule, "pattern": "broadcast", "files": 2 }]);
+        let mut advised = Advised::parse("a.json".into(), text.to_string().as_bytes()).unwrap();
+        let line = Line::parse_from(["up", "--rule", "*.tmp place=local"]);
+        let (settings, _) = advised.choose_settings(&line.up);
+        let expected = ["* place=stripe:3 chunk=1048576", "* tier=ssd", rule, "*.tmp place=local"];
+        assert_eq!(settings.rules, expected);
+        let said = advised.applied.join("\n");
+        assert!(said.contains("hints for 2 broadcast files (--rule '*.idx"), "{said}");
+        let left = advised.left.join("\n");
+        assert!(left.contains("place=collocate:{reader} for reduce files"), "{left}");
+        assert!(!left.contains("tier") && !left.contains("patterns"), "{left}");
+
+        text["rules"][0]["rule"] = "*.idx pattern=broadcats".into();
+        let failure = Advised::parse("a.json".into(), text.to_string().as_bytes()).err().unwrap();
+        assert!(failure.message.contains("field 'rules[0].rule'"), "{}", failure.message);
     }
 
     #[test]

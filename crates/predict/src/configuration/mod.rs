@@ -1,16 +1,20 @@
 //! How a store is laid out over hosts: what a user chooses.
 
+mod pattern_hints;
 mod read;
 
 use std::fmt;
 use std::str::FromStr;
 
+use intarsia_types::TierClass;
 use serde::Serialize;
 
 use crate::Problem;
 use crate::advice::advice;
 use crate::json::{Node, parse};
 use crate::profile::{Profile, StorePlacement};
+
+pub use pattern_hints::PatternHints;
 
 /// A configuration.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -46,6 +50,10 @@ pub struct Configuration {
     /// A task is run a second time, on an idle host, when it has taken so many hundredths of the median of its stage; none:
     /// never.
     pub second_run_percent: Option<u32>,
+    /// The class of tier for files without a hint for one; none: the fastest that has room.
+    pub tier: Option<TierClass>,
+    /// What files of a pattern are told.
+    pub patterns: PatternHints,
 }
 
 /// Where new files go.
@@ -177,7 +185,7 @@ impl Configuration {
 
     /// What a store of ours is by default: local, each host stores and runs tasks, metadata servers among them.
     #[must_use]
-    pub const fn new(hosts: u32) -> Self {
+    pub fn new(hosts: u32) -> Self {
         Self {
             hosts,
             storage_hosts: None,
@@ -194,6 +202,8 @@ impl Configuration {
             follows_hints: true,
             frequency_mhz: None,
             second_run_percent: None,
+            tier: None,
+            patterns: PatternHints::default(),
         }
     }
 
@@ -306,6 +316,12 @@ impl fmt::Display for Configuration {
         write!(f, ", chunks of {}", intarsia_types::ByteCount(self.chunk_bytes))?;
         if self.copies > 1 {
             write!(f, ", {} copies", self.copies)?;
+        }
+        if let Some(tier) = self.tier {
+            write!(f, ", tier {tier}")?;
+        }
+        if !self.patterns.is_empty() {
+            write!(f, ", {}", self.patterns)?;
         }
         write!(f, ", {}", self.scheduler)?;
         if let Some(mhz) = self.frequency_mhz {

@@ -1,10 +1,14 @@
 //! A configuration as JSON.
 
-use super::{Configuration, CopyOrder, Placement, Scheduler, WriteWaitsFor};
+use intarsia_types::TierClass;
+
+use super::{Configuration, CopyOrder, PatternHints, Placement, Scheduler, WriteWaitsFor};
 use crate::Problem;
 use crate::json::Node;
 
 const LONGEST_CHUNK: u32 = 1 << 30;
+const TIERS: [(&str, TierClass); 3] =
+    [("memory", TierClass::Memory), ("ssd", TierClass::Ssd), ("disk", TierClass::Disk)];
 
 pub(super) fn configuration(
     root: &Node<'_>,
@@ -29,6 +33,8 @@ pub(super) fn configuration(
         "follows_hints",
         "frequency_mhz",
         "second_run_percent",
+        "tier",
+        "patterns",
     ])?;
     let most = Configuration::MOST_HOSTS;
     let count = |name: &str, default: u32| match root.optional(name)? {
@@ -73,6 +79,10 @@ pub(super) fn configuration(
             10_000,
             default.second_run_percent,
         )?,
+        tier: root.optional("tier")?.map(|node| node.word(&TIERS)).transpose()?.or(default.tier),
+        patterns: root
+            .optional("patterns")?
+            .map_or_else(|| Ok(default.patterns.clone()), |node| PatternHints::read(&node))?,
     })
 }
 

@@ -23,6 +23,7 @@ mod crowd;
 mod energy;
 mod engine;
 mod groups;
+mod hinted;
 mod inbound;
 mod located;
 mod lost;
@@ -79,6 +80,10 @@ pub fn predict(
     configuration: &Configuration,
     seed: u64,
 ) -> Result<Prediction, Problem> {
+    let hinted = hinted::hinted(workload, configuration);
+    let (workload, configuration) = hinted
+        .as_ref()
+        .map_or((workload, configuration), |(workload, follows)| (workload, follows));
     let roles = configuration.roles(profile)?;
     check_effort(workload, configuration)?;
     let world = World::new(workload, profile, configuration, &roles, seed)?;

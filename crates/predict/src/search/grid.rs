@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use intarsia_types::TierClass;
+
 use crate::Problem;
 use crate::configuration::{Configuration, Placement, Scheduler};
 use crate::profile::Profile;
@@ -23,6 +25,14 @@ impl Space<'_> {
         match self {
             Self::Grid(grid) => grid.configurations(profile),
             Self::Listed(listed) => Ok(listed.to_vec()),
+        }
+    }
+
+    /// Whether the best of it are also tried with hints for patterns.
+    pub(super) const fn tries_patterns(&self) -> bool {
+        match self {
+            Self::Grid(grid) => grid.tries_patterns,
+            Self::Listed(_) => false,
         }
     }
 }
@@ -60,6 +70,10 @@ pub struct Grid {
     pub schedulers: Vec<Scheduler>,
     /// Frequencies of the processors; none: that for which hosts are described.
     pub frequencies_mhz: Vec<Option<u32>>,
+    /// Classes of tiers for all files; none: the fastest that has room.
+    pub tiers: Vec<Option<TierClass>>,
+    /// Whether the best are also tried with hints for the patterns of the workload.
+    pub tries_patterns: bool,
 }
 
 impl Grid {
@@ -84,6 +98,8 @@ impl Grid {
             copies: vec![1],
             schedulers: vec![Scheduler::Workqueue, Scheduler::Local],
             frequencies_mhz: vec![None],
+            tiers: slower_tiers(profile),
+            tries_patterns: true,
         }
     }
 
@@ -102,6 +118,7 @@ impl Grid {
             self.copies.len(),
             self.schedulers.len(),
             self.frequencies_mhz.len(),
+            self.tiers.len(),
         ];
         let count = lengths.iter().fold(1_usize, |product, len| product.saturating_mul(*len));
         if count > MOST {
@@ -144,9 +161,16 @@ impl Grid {
             copies: self.copies[digit(self.copies.len())],
             scheduler: self.schedulers[digit(self.schedulers.len())],
             frequency_mhz: self.frequencies_mhz[digit(self.frequencies_mhz.len())],
+            tier: self.tiers[digit(self.tiers.len())],
             ..self.common.clone()
         }
     }
+}
+
+/// None, which is the fastest with room, and each class of tier that is slower than another one.
+fn slower_tiers(profile: &Profile) -> Vec<Option<TierClass>> {
+    let classes: BTreeSet<TierClass> = profile.tiers.iter().map(|tier| tier.class).collect();
+    std::iter::once(None).chain(classes.into_iter().skip(1).map(Some)).collect()
 }
 
 /// The same configuration, said in one way: of what does not matter the default, of what cannot be the most that can.

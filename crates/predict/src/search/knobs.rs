@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::Point;
 use crate::configuration::{Configuration, Placement};
+use crate::workload::FilePattern;
 
 /// One choice.
 #[derive(Clone, Debug, Serialize)]
@@ -31,7 +32,7 @@ pub struct KnobValue {
 /// What a configuration has chosen; nothing where the choice does not matter.
 type Value = fn(&Configuration) -> Option<String>;
 
-const KNOBS: [(&str, Value); 9] = [
+const KNOBS: [(&str, Value); 13] = [
     ("hosts", |c| Some(c.hosts.to_string())),
     ("storage hosts", |c| Some(c.storage_hosts.map_or("all".to_owned(), |n| n.to_string()))),
     ("placement", |c| Some(c.placement.to_string())),
@@ -45,7 +46,15 @@ const KNOBS: [(&str, Value); 9] = [
     ("second runs", |c| {
         Some(c.second_run_percent.map_or("never".to_owned(), |percent| format!("{percent} %")))
     }),
+    ("tier", |c| Some(c.tier.map_or("the fastest with room".to_owned(), |tier| tier.to_string()))),
+    ("hints for broadcast files", |c| Some(told(c, FilePattern::Broadcast))),
+    ("hints for reduce files", |c| Some(told(c, FilePattern::Reduce))),
+    ("hints for pipeline files", |c| Some(told(c, FilePattern::Pipeline))),
 ];
+
+fn told(configuration: &Configuration, pattern: FilePattern) -> String {
+    configuration.patterns.in_words(pattern).unwrap_or_else(|| "none".to_owned())
+}
 
 /// The choices that have more than one value, that with the greatest effect first.
 pub(super) fn knobs(points: &[Point]) -> Vec<Knob> {

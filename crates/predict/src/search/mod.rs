@@ -8,16 +8,18 @@ mod again;
 mod grid;
 mod knobs;
 mod objectives;
+mod patterns;
 mod point;
 mod reasons;
 mod repeated;
+mod rules;
+mod tried;
 mod uncertainty;
 mod what_if;
 
 use serde::Serialize;
 
 use crate::Problem;
-use crate::model::predict;
 use crate::profile::Profile;
 use crate::workload::Workload;
 
@@ -27,11 +29,13 @@ pub use knobs::{Knob, KnobValue};
 pub use objectives::Weights;
 pub use point::Point;
 pub use repeated::{Repeated, Repetition, repeat};
+pub use rules::NamedRule;
 pub use uncertainty::{Bounds, Summary, Uncertainty, summarise};
 pub use what_if::{Change, Gain, gain};
 
 use again::Again;
 use objectives::{Figures, Loss, pareto};
+use tried::Tried;
 use uncertainty::Known;
 
 /// How to search.
@@ -74,6 +78,8 @@ pub struct Advice {
     pub knobs: Vec<Knob>,
     /// Why, in words.
     pub reasons: Vec<String>,
+    /// By which a store tells the files that have hints in what is recommended.
+    pub rules: Vec<NamedRule>,
     /// Configurations that cannot be, by why.
     pub refused: Vec<String>,
     /// What intervals cover, and what nobody knows.
@@ -92,30 +98,18 @@ pub fn advise<'a>(
     space: impl Into<Space<'a>>,
     options: Options,
 ) -> Result<Advice, Problem> {
-    let configurations = space.into().configurations(profile)?;
-    let first = replicate(configurations.len() as u64, options.threads, |index| {
-        predict(workload, profile, &configurations[as_index(index)], options.seed)
-    });
+    let space = space.into();
     let known = Known::of(profile);
-    // What is looked at again has an interval then; else one run is all that there is.
-    let of_once = (options.replications < 2).then_some(&known);
-    let (mut points, mut refused, mut events) = (Vec::new(), Vec::new(), 0);
-    for (configuration, outcome) in configurations.into_iter().zip(first) {
-        match outcome {
-            Ok(prediction) => {
-                events += prediction.events;
-                points.push(Point::new(configuration, prediction, of_once));
-            }
-            Err(problem) => refused.push(problem),
-        }
+    let mut tried = Tried::new(workload, profile, options, &known);
+    tried.add(space.configurations(profile)?);
+    if space.tries_patterns() {
+        tried.add(patterns::with_hints(&tried.points, workload, profile));
     }
+    let Tried { mut points, refused, mut events, .. } = tried;
     if points.is_empty() {
-        return Err(refused
-            .into_iter()
-            .next()
-            .unwrap_or_else(|| Problem::new("no configuration is given")));
+        let first = refused.into_iter().next();
+        return Err(first.unwrap_or_else(|| Problem::new("no configuration is given")));
     }
-    points.sort_by(order);
     let again = Again::new(workload, profile, options);
     events += again.look(&mut points, &known);
     let mut refused: Vec<String> = refused.into_iter().map(|problem| problem.message).collect();
@@ -154,6 +148,7 @@ fn conclude(
         undecided: undecided.collect(),
         knobs: knobs::knobs(&points),
         reasons: Vec::new(),
+        rules: rules::rules(workload, &points[best].configuration.patterns),
         refused,
         uncertainty,
         events,

@@ -4,7 +4,7 @@ use super::{Advice, Knob, Point};
 use crate::configuration::Placement;
 use crate::model::TaskSeconds;
 use crate::profile::Profile;
-use crate::workload::Workload;
+use crate::workload::{FilePattern, Workload};
 
 /// Below this, a choice changes nothing that matters.
 const NOTHING: f64 = 1.01;
@@ -18,6 +18,7 @@ pub(super) fn reasons(advice: &Advice, workload: &Workload, profile: &Profile) -
     reasons.extend(trade(advice, best));
     reasons.extend(thrift(advice, best));
     reasons.extend(goes_wrong(profile));
+    reasons.extend(told(best, workload));
     if best.configuration.placement == Placement::Collocate {
         reasons.push(
             "In a store, files that a task reads together are collocated by a hint on their directory: pattern=reduce, or place=collocate:GROUP.".into(),
@@ -111,6 +112,23 @@ fn thrift(advice: &Advice, best: &Point) -> Option<String> {
         least.seconds / best.seconds,
         other / own * 100.0
     ))
+}
+
+/// Which files the hints by patterns are for.
+fn told(best: &Point, workload: &Workload) -> Vec<String> {
+    let of_pattern = |(_, pattern): (&str, FilePattern)| {
+        let hints = best.configuration.patterns.in_words(pattern)?;
+        let who = match pattern {
+            FilePattern::Broadcast => "that are read by several tasks",
+            FilePattern::Reduce => "that one task reads together with what others wrote",
+            FilePattern::Pipeline => "that one task writes and one reads",
+        };
+        let is_of = |file: &usize| workload.pattern_of(*file) == Some(pattern);
+        let count = (0..workload.files.len()).filter(is_of).count();
+        let files = if count == 1 { "file" } else { "files" };
+        Some(format!("Files {who} ({count} {files}) have the hints {hints}."))
+    };
+    FilePattern::WORDS.into_iter().filter_map(of_pattern).collect()
 }
 
 /// That the answer counts on mishaps.

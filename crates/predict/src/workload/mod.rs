@@ -6,6 +6,7 @@
 mod draft;
 mod graph;
 mod native;
+mod pattern;
 mod wfformat;
 
 use intarsia_types::HintSet;
@@ -14,6 +15,7 @@ use crate::Problem;
 use crate::json::{Node, parse};
 
 pub(crate) use draft::Draft;
+pub use pattern::FilePattern;
 
 /// Index of a file in [`Workload::files`].
 pub type FileId = usize;

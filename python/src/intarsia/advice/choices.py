@@ -60,7 +60,19 @@ def space_of(profile: Mapping[str, Any], choices: argparse.Namespace) -> Space:
         storage_hosts=storage,
         stripe_widths=_numbers(choices.stripe_width) or None,
         mhz=mhz,
+        tiers=_words(choices.tier) or _tiers(profile),
     )
+
+
+def _tiers(profile: Mapping[str, Any]) -> tuple[str | None, ...]:
+    """Return None, which is the fastest tier that has room, and each slower class.
+
+    >>> _tiers({"tiers": [{"class": "disk"}, {"class": "memory"}]})
+    (None, 'disk')
+    """
+    there = {tier["class"] for tier in profile.get("tiers", ())}
+    classes = [one for one in ("memory", "ssd", "disk") if one in there]
+    return (None, *classes[1:])
 
 
 def _choices() -> argparse.ArgumentParser:
@@ -70,6 +82,7 @@ def _choices() -> argparse.ArgumentParser:
         made.add_argument(f"--{name}")
     made.add_argument("--scheduler")
     made.add_argument("--frequency")
+    made.add_argument("--tier")
     made.add_argument("--weigh")
     made.add_argument("--within")
     made.add_argument("--top")

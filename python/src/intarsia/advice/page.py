@@ -57,6 +57,10 @@ def words_of(configuration: Mapping[str, Any]) -> str:
     >>> words_of({"hosts": 4, "storage_hosts": None, "placement": "local", "chunk_bytes": 1 << 20,
     ...           "copies": 1, "scheduler": "location", "stripe_width": 4})
     '4 hosts, all store, local, chunks of 1024 KiB, location'
+    >>> words_of({"hosts": 1, "storage_hosts": None, "placement": "local", "chunk_bytes": 1 << 20,
+    ...           "copies": 1, "scheduler": "local", "stripe_width": 4, "tier": "ssd",
+    ...           "patterns": {"broadcast": {"pattern": "broadcast"}}})
+    '1 host, local, chunks of 1024 KiB, tier ssd, broadcast files pattern=broadcast, local'
     """
     hosts, storage = configuration["hosts"], configuration["storage_hosts"]
     parts = [f"{hosts} host" + ("s" if hosts != 1 else "")]
@@ -69,6 +73,11 @@ def words_of(configuration: Mapping[str, Any]) -> str:
     parts += [placement + wide, f"chunks of {configuration['chunk_bytes'] >> 10} KiB"]
     if configuration["copies"] > 1:
         parts.append(f"{configuration['copies']} copies")
+    if configuration.get("tier"):
+        parts.append(f"tier {configuration['tier']}")
+    for pattern, told in (configuration.get("patterns") or {}).items():
+        hints = " ".join(f"{name}={value}" for name, value in told.items())
+        parts.append(f"{pattern} files {hints}")
     parts.append(configuration["scheduler"])
     if configuration.get("frequency_mhz"):
         parts.append(f"{configuration['frequency_mhz']} MHz")

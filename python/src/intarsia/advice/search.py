@@ -30,7 +30,7 @@ class Space:
     """What may be chosen: a tuple of values for each choice; of `hosts` and widths a range.
 
     `hosts` are at most those of the profile. `chunk_bytes` are powers of two. `mhz` holds None for
-    the frequency that the profile describes.
+    the frequency that the profile describes, `tiers` for the fastest that has room.
     """
 
     hosts: tuple[int, ...]
@@ -41,6 +41,7 @@ class Space:
     storage_hosts: tuple[int | None, ...] | None = None
     stripe_widths: tuple[int, ...] | None = None
     mhz: tuple[int | None, ...] = (None,)
+    tiers: tuple[str | None, ...] = (None,)
 
     def suggest(self, trial: optuna.Trial) -> Configuration:
         """Let an optimiser choose one; only what matters with the choices before is asked for."""
@@ -59,6 +60,8 @@ class Space:
             made["stripe_width"] = min(made["stripe_width"], stores)
         if self.mhz != (None,):
             made["frequency_mhz"] = _one_of(trial, "mhz", self.mhz)
+        if self.tiers != (None,):
+            made["tier"] = _one_of(trial, "tier", self.tiers)
         return made
 
     def _storage(self, trial: optuna.Trial, hosts: int) -> int | None:

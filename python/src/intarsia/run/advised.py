@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from intarsia.advice.ask import AdviceError, Program, locate
+from intarsia.learn.lessons import READER, group_of
 from intarsia.refine.compare import HEADS, Comparison, Ran, compare
 from intarsia.refine.profile import COMPARISON_FORMAT, base_of
 from intarsia.run.attempts import History
@@ -138,6 +139,11 @@ def follow(advised: Advised, choices: Choices, say: Say) -> Choices:
         applied.append(f"--hints {hints}, for placement {one['placement']}")
     else:
         left.append(f"placement {one['placement']}: --hints {hints} is given")
+    if one.get("tier"):
+        applied.append(f"outputs in tiers of class {one['tier']}")
+    for pattern, told in (one.get("patterns") or {}).items():
+        words = " ".join(f"{name}={value}" for name, value in told.items())
+        applied.append(f"{words} for {pattern} files")
     link = choices.link_bytes_per_s
     if link is None and (link := link_of_profile(advised)):
         applied.append(f"--link {link * 8 / 1e6:.0f}mbit, the rate that the profile has")
@@ -175,15 +181,54 @@ def link_of_profile(advised: Advised) -> float | None:
         return None
 
 
-def stripes_for(advised: Advised, graph: Graph, hosts: int) -> dict[str, dict[str, str]]:
-    """Return hints that deal all outputs over hosts, if that is recommended; tasks' own win."""
-    one = advised.configuration
-    if one["placement"] != "round-robin" or hosts < 2:
-        return {}
-    width = min(hosts, one["stripe_width"])
-    dealt = {"place": f"stripe:{width}", "chunk": str(one["chunk_bytes"])}
-    own = own_hints(graph)
-    return {file: dealt for file in graph.producer if file not in own}
+def hints_for(advised: Advised, graph: Graph, hosts: int) -> dict[str, dict[str, str]]:
+    """Return the hints of files by which what is recommended comes about; tasks' own win.
+
+    Those are stripes and a tier for all that tasks make, and what files of a pattern are told.
+    """
+    one, own = advised.configuration, own_hints(graph)
+    patterns = one.get("patterns") or {} if hosts > 1 else {}
+    usual = _hints_of_all(one, hosts)
+    told = {
+        file: (usual if file in graph.producer else {}) | _hints_by_use(graph, file, patterns)
+        for file in graph.producer.keys() | graph.consumers.keys()
+        if file not in own
+    }
+    return {file: hints for file, hints in told.items() if hints}
+
+
+def _hints_of_all(one: Mapping[str, Any], hosts: int) -> dict[str, str]:
+    hints = {"tier": str(one["tier"])} if one.get("tier") else {}
+    if one["placement"] == "round-robin" and hosts > 1:
+        width = min(hosts, one["stripe_width"])
+        hints |= {"place": f"stripe:{width}", "chunk": str(one["chunk_bytes"])}
+    return hints
+
+
+def _hints_by_use(
+    graph: Graph, file: str, patterns: Mapping[str, Mapping[str, str]]
+) -> dict[str, str]:
+    """Return what files are told that tasks use like this one.
+
+    What is there already stays where it is: only how it is read can be told.
+    """
+    hints = dict(patterns.get(pattern_of(graph, file) or "", {}))
+    if file not in graph.producer:
+        return {name: value for name, value in hints.items() if name == "pattern"}
+    group = group_of(graph.consumers[file][0]) if hints else ""
+    return {name: value.replace(READER, group) for name, value in hints.items()}
+
+
+def pattern_of(graph: Graph, file: str) -> str | None:
+    """Return how tasks use a file, as `intarsia advise` calls it."""
+    readers = graph.consumers.get(file, ())
+    if len(readers) > 1:
+        return "broadcast"
+    if not readers or file not in graph.producer:
+        return None
+    inputs = graph.tasks[readers[0]].inputs
+    makers = {graph.producer[one] for one in inputs if one in graph.producer}
+    return "reduce" if len(makers) > 1 else "pipeline"
 
 
 def foretell(advised: Advised, say: Say) -> dict[str, Any] | None:

@@ -27,9 +27,9 @@ from intarsia.run.advised import (
     check_workflow,
     follow,
     foretell,
+    hints_for,
     keep_comparison,
     read_advice,
-    stripes_for,
     tell,
 )
 from intarsia.run.ahead import Budget
@@ -350,7 +350,7 @@ class _Session:
             self._derivation = derivation
         hints = chosen_hints(choices.hints or "learned", derivation, self._lessons)
         if self._advised is not None:
-            hints = stripes_for(self._advised, self._graph, hosts) | hints
+            hints = hints_for(self._advised, self._graph, hosts) | hints
         if hosts < 2 or not choices.remakes or choices.hints != "learned":
             return hints
         risk = Risk(choices.link, choices.mtbf_h)

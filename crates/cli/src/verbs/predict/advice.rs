@@ -71,6 +71,8 @@ pub(super) fn run(arguments: &Advise) -> Outcome<Exit> {
 /// What is usual, but for what the flags say.
 fn grid(inputs: &Inputs, arguments: &Advise) -> Grid {
     let usual = Grid::usual(&inputs.profile);
+    let of_file = inputs.configuration.tier;
+    let tiers = if of_file.is_some() { vec![of_file] } else { usual.tiers };
     Grid {
         hosts: given(&arguments.hosts, usual.hosts),
         storage_hosts: given(
@@ -86,6 +88,8 @@ fn grid(inputs: &Inputs, arguments: &Advise) -> Grid {
         copies: given(&arguments.copies, usual.copies),
         schedulers: given(&arguments.scheduler, usual.schedulers),
         frequencies_mhz: frequencies(inputs, arguments),
+        tiers: given(&arguments.tier.iter().copied().map(Some).collect::<Vec<_>>(), tiers),
+        tries_patterns: !arguments.no_pattern_hints && arguments.placement.is_empty(),
         common: inputs.configuration.clone(),
     }
 }
@@ -160,6 +164,12 @@ fn text(inputs: &Inputs, advice: &Advice, arguments: &Advise, wall_seconds: f64)
     }
     text.push_str("\nWhy\n");
     advice.reasons.iter().for_each(|reason| text.push_str(&format!("  {reason}\n")));
+    if !advice.rules.is_empty() {
+        text.push_str(
+            "\nRules for a store ('intarsia up --rule RULE', or 'intarsia hint rule add')\n",
+        );
+        advice.rules.iter().for_each(|rule| text.push_str(&format!("  {}\n", rule.rule)));
+    }
     let outside = inputs.outside(&best.configuration);
     if !outside.is_empty() {
         text.push_str("\nOutside of what was measured\n");

@@ -58,6 +58,7 @@ fn configuration(given: &Configuration, arguments: &Predict) -> Configuration {
         copies: arguments.copies.unwrap_or(given.copies),
         scheduler: arguments.scheduler.unwrap_or(given.scheduler),
         frequency_mhz: arguments.frequency.or(given.frequency_mhz),
+        tier: arguments.tier.or(given.tier),
         ..given.clone()
     }
 }
