@@ -325,6 +325,7 @@ def test_an_advice_tells_files_by_how_tasks_use_them() -> None:
     patterns = {
         "broadcast": {"pattern": "broadcast", "place": "local"},
         "reduce": {"place": "collocate:{reader}"},
+        "once": {"cache": "none"},
     }
     advised = Advised(Path("a.json"), advice(tier="ssd", patterns=patterns, placement="local"))
     told = hints_for(advised, made, 3)
@@ -336,10 +337,11 @@ def test_an_advice_tells_files_by_how_tasks_use_them() -> None:
         "part0": {"tier": "ssd", "place": group},
         "part1": {"tier": "ssd", "place": group},
         "out": {"tier": "ssd"},
-        "log": {"tier": "ssd"},
+        "log": {"tier": "ssd", "cache": "none"},
+        "genome": {"cache": "none"},
     }
     known = [pattern_of(made, file) for file in ("out", "log", "genome")]
-    assert known == ["pipeline", None, None]
+    assert known == ["pipeline", "once", "once"]
     given = parser().parse_args(["w.json", "--hosts", "a,b,c"])
     said: list[str] = []
     follow(advised, Choices(**vars(given)), said.append)

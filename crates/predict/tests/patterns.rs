@@ -62,10 +62,10 @@ fn the_graph_tells_how_files_are_used() {
         let file = workload.files.iter().position(|file| file.name == name).unwrap();
         workload.pattern_of(file)
     };
-    assert_eq!(pattern("table"), Some(FilePattern::Broadcast));
-    assert_eq!(pattern("part3"), Some(FilePattern::Reduce));
-    assert_eq!(pattern("result"), Some(FilePattern::Pipeline));
-    assert_eq!(pattern("log"), None);
+    assert_eq!(pattern("table"), FilePattern::Broadcast);
+    assert_eq!(pattern("part3"), FilePattern::Reduce);
+    assert_eq!(pattern("result"), FilePattern::Pipeline);
+    assert_eq!(pattern("log"), FilePattern::Once);
 }
 
 #[test]
@@ -211,13 +211,55 @@ fn the_tier_is_a_choice_where_there_are_several() {
     assert!(told(&advice).iter().any(|hints| hints.contains("broadcast files tier=memory")));
 }
 
+/// On one host tasks read a table, each beside an input of its own; memory has room for the table and little more.
+fn short_memory() -> Setup {
+    let mut setup = Setup { collocated: true, cache_bytes: 25_000_000, ..Setup::default() };
+    setup = setup.file("table", 20_000_000);
+    for number in 0..4 {
+        let own = format!("own{number}");
+        setup = setup.file(&own, 20_000_000).raw_task(
+            json!({ "name": format!("use{number}"), "reads": ["table", own], "compute_seconds": 1 }),
+        );
+    }
+    setup
+}
+
+#[test]
+fn what_is_read_once_need_not_take_the_place_of_what_is_read_again() {
+    let setup = short_memory();
+    let mut profile = setup.profile();
+    profile.tiers[0].read.bytes_per_second = 2e7;
+    profile.tiers[0].class = TierClass::Disk;
+    let from_memory = |configured: &Value| {
+        let patterns = patterns(configured);
+        let configuration = Configuration { patterns, ..setup.configuration() };
+        let found = predict(&setup.workload(), &profile, &configuration, 1).unwrap();
+        (found.bytes.from_memory, found.makespan_seconds)
+    };
+    let (plain, hinted) =
+        (from_memory(&json!({})), from_memory(&json!({ "once": { "cache": "none" } })));
+    assert!(plain.0 < 20_000_000, "{} bytes", plain.0);
+    assert_eq!(hinted.0, 3 * 20_000_000);
+    assert!(hinted.1 < plain.1 - 2.0, "{} s, {} s", hinted.1, plain.1);
+    assert_eq!(from_memory(&json!({ "once": { "cache": "30MB" } })), plain, "all are shorter");
+    assert_eq!(from_memory(&json!({ "once": { "cache": "10MB" } })), hinted);
+
+    let one = Grid { hosts: vec![1], ..grid(&profile) };
+    let advice = advise(&setup.workload(), &profile, &one, options()).unwrap();
+    assert_eq!(advice.points[0].configuration.patterns.to_string(), "once files cache=none");
+    assert_eq!(advice.rules[0].rule, "own* cache=none");
+    profile.host.cache_bytes = 1 << 40;
+    let advice = advise(&setup.workload(), &profile, &one, options()).unwrap();
+    assert!(!told(&advice).concat().contains("cache"), "{:?}", told(&advice));
+}
+
 #[test]
 fn what_is_wrong_with_hints_of_a_configuration_is_named() {
     for (patterns, says) in [
         (json!({ "broadcats": {} }), "c.json: patterns: unknown field 'broadcats'"),
         (
-            json!({ "broadcast": { "cache": "none" } }),
-            "c.json: patterns.broadcast.cache: hint 'cache' is none that is predicted",
+            json!({ "broadcast": { "dedup": "on" } }),
+            "c.json: patterns.broadcast.dedup: hint 'dedup' is none that is predicted",
         ),
         (
             json!({ "reduce": { "place": "there" } }),

@@ -12,8 +12,14 @@ use crate::json::Node;
 use crate::workload::FilePattern;
 
 /// The hints that the model follows; it would predict nothing of the others.
-const FOLLOWED: [HintKey; 5] =
-    [HintKey::Place, HintKey::Tier, HintKey::Replicas, HintKey::Chunk, HintKey::Pattern];
+const FOLLOWED: [HintKey; 6] = [
+    HintKey::Place,
+    HintKey::Tier,
+    HintKey::Replicas,
+    HintKey::Chunk,
+    HintKey::Cache,
+    HintKey::Pattern,
+];
 
 /// Hints by the pattern of files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]

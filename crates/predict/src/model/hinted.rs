@@ -33,8 +33,7 @@ pub(super) fn hinted(
 /// What a configuration says of a file.
 fn of_configuration(workload: &Workload, configuration: &Configuration, file: FileId) -> HintSet {
     let tier = configuration.tier.map(|tier| (HintKey::Tier, tier.to_string()));
-    let pattern = workload.pattern_of(file);
-    let by_pattern = pattern.into_iter().flat_map(|pattern| configuration.patterns.of(pattern));
+    let by_pattern = configuration.patterns.of(workload.pattern_of(file));
     let by_pattern = by_pattern.map(|(key, value)| match workload.reduction_of(file) {
         Some(reader) if value == PatternHints::BY_READER => {
             (key, format!("collocate:reader-{reader}"))

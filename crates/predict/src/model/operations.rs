@@ -1,6 +1,7 @@
 //! Open, read, write: what goes between clients, managers and storage hosts.
 
 use intarsia_des::{Agenda, Span, Time};
+use intarsia_types::CacheHint;
 
 use super::network::Flight;
 use super::place::Piece;
@@ -367,8 +368,7 @@ impl World<'_> {
             What::Store { offset, copy } => self.stored(&message, offset, copy, agenda),
             What::Fetch { offset } => {
                 let piece = self.piece(&message, offset);
-                let cache = &mut self.services.caches[message.to as usize];
-                cache.keep(key(message.file as usize, piece), piece.within());
+                self.keep_in_memory(message.to, message.file as usize, piece);
                 self.is_read(&message, piece, agenda);
                 let what = What::Fetched { offset };
                 self.reply(&message, message.from, piece.bytes, what, agenda);
@@ -403,7 +403,7 @@ impl World<'_> {
         };
         let to: Vec<(u32, u32)> = next.map(|next| (next, place.spot(piece, next).host)).collect();
         let file = message.file as usize;
-        self.services.caches[message.to as usize].keep(key(file, piece), piece.within());
+        self.keep_in_memory(message.to, file, piece);
         for (copy, host) in to {
             self.reply(message, host, message.bytes, What::Store { offset, copy }, agenda);
         }
@@ -414,6 +414,21 @@ impl World<'_> {
         }
         let bytes = self.profile.network.control_bytes;
         self.reply(message, writer, bytes, What::Stored { counts }, agenda);
+    }
+
+    /// A host has a piece in memory from now on, unless hints say that its pages are dropped when the file is closed: then it has
+    /// none, as a program rarely reads a file twice before that.
+    pub(super) fn keep_in_memory(&mut self, host: u32, file: FileId, piece: Piece) {
+        let described = &self.workload.files[file];
+        let hint = described.hints.cache().filter(|_| self.configuration.follows_hints);
+        let is_kept = match hint {
+            None | Some(CacheHint::Keep) => true,
+            Some(CacheHint::None) => false,
+            Some(CacheHint::Limit(limit)) => described.size_bytes <= limit.0,
+        };
+        if is_kept {
+            self.services.caches[host as usize].keep(key(file, piece), piece.within());
+        }
     }
 
     pub(super) const fn count_bytes(&mut self, is_local: bool, bytes: u64) {
@@ -445,8 +460,7 @@ impl World<'_> {
             }
             (What::Fetched { offset }, Some(Operation::Read(extent))) => {
                 let piece = self.piece(&message, offset);
-                let cache = &mut self.services.caches[message.to as usize];
-                cache.keep(key(extent.file, piece), piece.within());
+                self.keep_in_memory(message.to, extent.file, piece);
                 if !self.running[run as usize].is_copy {
                     self.count_bytes(message.from == message.to, piece.bytes);
                 }

@@ -32,7 +32,7 @@ pub struct KnobValue {
 /// What a configuration has chosen; nothing where the choice does not matter.
 type Value = fn(&Configuration) -> Option<String>;
 
-const KNOBS: [(&str, Value); 13] = [
+const KNOBS: [(&str, Value); 14] = [
     ("hosts", |c| Some(c.hosts.to_string())),
     ("storage hosts", |c| Some(c.storage_hosts.map_or("all".to_owned(), |n| n.to_string()))),
     ("placement", |c| Some(c.placement.to_string())),
@@ -50,6 +50,7 @@ const KNOBS: [(&str, Value); 13] = [
     ("hints for broadcast files", |c| Some(told(c, FilePattern::Broadcast))),
     ("hints for reduce files", |c| Some(told(c, FilePattern::Reduce))),
     ("hints for pipeline files", |c| Some(told(c, FilePattern::Pipeline))),
+    ("hints for files that are read once", |c| Some(told(c, FilePattern::Once))),
 ];
 
 fn told(configuration: &Configuration, pattern: FilePattern) -> String {

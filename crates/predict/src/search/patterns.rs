@@ -1,6 +1,6 @@
 //! What may be better for some files than where all others go: hints for the patterns that a workload has.
 
-use intarsia_types::{Hint, HintKey};
+use intarsia_types::{Hint, HintKey, TierClass};
 
 use super::{Point, place_of_least};
 use crate::configuration::{Configuration, PatternHints, Placement};
@@ -18,12 +18,22 @@ pub(super) fn with_hints(
         .into_iter()
         .map(|(_, pattern)| pattern)
         .filter(|pattern| {
-            (0..workload.files.len()).any(|file| workload.pattern_of(file) == Some(*pattern))
+            (0..workload.files.len()).any(|file| workload.pattern_of(file) == *pattern)
         })
         .collect();
+    let all_bytes = workload.files.iter().fold(0_u64, |sum, f| sum.saturating_add(f.size_bytes));
+    let memory = profile.host.cache_bytes;
+    let is_memory_short = memory > 0 && all_bytes > memory;
     let mut found: Vec<Configuration> = Vec::new();
     for base in bases(points).into_iter().filter(|base| base.follows_hints) {
-        for patterns in combinations(base, &present, profile) {
+        for patterns in combinations(&present, |pattern| {
+            let mut choices = choices(base, pattern, profile);
+            // What is not read again only takes the place of what is.
+            if pattern == FilePattern::Once && is_memory_short {
+                choices.extend(Hint::new(HintKey::Cache, "none").ok().map(|hint| vec![hint]));
+            }
+            choices
+        }) {
             found.push(Configuration { patterns, ..base.clone() });
         }
     }
@@ -44,13 +54,12 @@ fn bases(points: &[Point]) -> Vec<&Configuration> {
 
 /// All combinations of what the patterns may be told, but for nothing at all.
 fn combinations(
-    base: &Configuration,
     present: &[FilePattern],
-    profile: &Profile,
+    choices: impl Fn(FilePattern) -> Vec<Vec<Hint>>,
 ) -> Vec<PatternHints> {
     let mut found = vec![PatternHints::default()];
     for pattern in present {
-        let choices = choices(base, *pattern, profile);
+        let choices = choices(*pattern);
         let told = |so_far: &PatternHints| {
             let so_far = so_far.clone();
             choices.iter().map(move |hints| {
@@ -78,7 +87,7 @@ fn choices(base: &Configuration, pattern: FilePattern, profile: &Profile) -> Vec
         (FilePattern::Reduce, true) => {
             vec![vec![(HintKey::Place, PatternHints::BY_READER.to_owned())]]
         }
-        (FilePattern::Pipeline, false) => vec![],
+        (FilePattern::Pipeline, false) | (FilePattern::Once, _) => vec![],
         (FilePattern::Pipeline, true) => vec![vec![local]],
     };
     if stores < 2 {
@@ -86,7 +95,8 @@ fn choices(base: &Configuration, pattern: FilePattern, profile: &Profile) -> Vec
     }
     // Where most files go to a slower tier, those that are read soon or often may be worth the faster one.
     let fastest = profile.tiers.iter().map(|tier| tier.class).min();
-    if let Some(fastest) = fastest.filter(|class| base.tier.is_some_and(|tier| tier != *class)) {
+    let is_slower = |fastest: &TierClass| base.tier.is_some_and(|tier| tier != *fastest);
+    if let Some(fastest) = fastest.filter(is_slower).filter(|_| pattern != FilePattern::Once) {
         choices.push(vec![(HintKey::Tier, fastest.to_string())]);
     }
     let valid = |(key, value): (HintKey, String)| Hint::new(key, &value).ok();

@@ -122,8 +122,9 @@ fn told(best: &Point, workload: &Workload) -> Vec<String> {
             FilePattern::Broadcast => "that are read by several tasks",
             FilePattern::Reduce => "that one task reads together with what others wrote",
             FilePattern::Pipeline => "that one task writes and one reads",
+            FilePattern::Once => "that are read once, or not at all",
         };
-        let is_of = |file: &usize| workload.pattern_of(*file) == Some(pattern);
+        let is_of = |file: &usize| workload.pattern_of(*file) == pattern;
         let count = (0..workload.files.len()).filter(is_of).count();
         let files = if count == 1 { "file" } else { "files" };
         Some(format!("Files {who} ({count} {files}) have the hints {hints}."))

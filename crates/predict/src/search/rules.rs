@@ -43,7 +43,7 @@ fn rules_of(
     glob_of: fn(&str) -> String,
 ) -> Option<Vec<NamedRule>> {
     let names = || workload.files.iter().map(|file| last_name(&file.name)).enumerate();
-    let is_of = |file: usize| workload.pattern_of(file) == Some(pattern);
+    let is_of = |file: usize| workload.pattern_of(file) == pattern;
     let globs = names()
         .filter(|(file, _)| is_of(*file))
         .map(|(_, name)| is_plain(name).then(|| glob_of(name)));

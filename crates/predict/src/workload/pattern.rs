@@ -14,12 +14,18 @@ pub enum FilePattern {
     Reduce,
     /// One task writes it and one reads it, which reads of no other task.
     Pipeline,
+    /// One task reads it, an input of the workload, or nobody does.
+    Once,
 }
 
 impl FilePattern {
     /// The words for them.
-    pub const WORDS: [(&'static str, Self); 3] =
-        [("broadcast", Self::Broadcast), ("reduce", Self::Reduce), ("pipeline", Self::Pipeline)];
+    pub const WORDS: [(&'static str, Self); 4] = [
+        ("broadcast", Self::Broadcast),
+        ("reduce", Self::Reduce),
+        ("pipeline", Self::Pipeline),
+        ("once", Self::Once),
+    ];
 
     /// The word for it.
     #[must_use]
@@ -28,20 +34,22 @@ impl FilePattern {
             Self::Broadcast => "broadcast",
             Self::Reduce => "reduce",
             Self::Pipeline => "pipeline",
+            Self::Once => "once",
         }
     }
 }
 
 impl Workload {
-    /// How tasks use a file; none: nobody reads it, or one task reads an input of the workload.
+    /// How tasks use a file.
     #[must_use]
-    pub fn pattern_of(&self, file: FileId) -> Option<FilePattern> {
+    pub fn pattern_of(&self, file: FileId) -> FilePattern {
         let described = &self.files[file];
         match described.readers.len() {
-            0 => None,
-            1 if self.reduction_of(file).is_some() => Some(FilePattern::Reduce),
-            1 => described.writer.map(|_| FilePattern::Pipeline),
-            _ => Some(FilePattern::Broadcast),
+            0 => FilePattern::Once,
+            1 if self.reduction_of(file).is_some() => FilePattern::Reduce,
+            1 if described.writer.is_some() => FilePattern::Pipeline,
+            1 => FilePattern::Once,
+            _ => FilePattern::Broadcast,
         }
     }
 }

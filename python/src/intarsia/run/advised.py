@@ -187,7 +187,7 @@ def hints_for(advised: Advised, graph: Graph, hosts: int) -> dict[str, dict[str,
     Those are stripes and a tier for all that tasks make, and what files of a pattern are told.
     """
     one, own = advised.configuration, own_hints(graph)
-    patterns = one.get("patterns") or {} if hosts > 1 else {}
+    patterns = one.get("patterns") or {}
     usual = _hints_of_all(one, hosts)
     told = {
         file: (usual if file in graph.producer else {}) | _hints_by_use(graph, file, patterns)
@@ -212,20 +212,20 @@ def _hints_by_use(
 
     What is there already stays where it is: only how it is read can be told.
     """
-    hints = dict(patterns.get(pattern_of(graph, file) or "", {}))
+    hints = dict(patterns.get(pattern_of(graph, file), {}))
     if file not in graph.producer:
-        return {name: value for name, value in hints.items() if name == "pattern"}
-    group = group_of(graph.consumers[file][0]) if hints else ""
+        return {name: value for name, value in hints.items() if name in ("pattern", "cache")}
+    group = group_of(graph.consumers[file][0]) if file in graph.consumers else ""
     return {name: value.replace(READER, group) for name, value in hints.items()}
 
 
-def pattern_of(graph: Graph, file: str) -> str | None:
+def pattern_of(graph: Graph, file: str) -> str:
     """Return how tasks use a file, as `intarsia advise` calls it."""
     readers = graph.consumers.get(file, ())
     if len(readers) > 1:
         return "broadcast"
     if not readers or file not in graph.producer:
-        return None
+        return "once"
     inputs = graph.tasks[readers[0]].inputs
     makers = {graph.producer[one] for one in inputs if one in graph.producer}
     return "reduce" if len(makers) > 1 else "pipeline"
