@@ -56,6 +56,29 @@ fn a_store_comes_up_as_it_is_advised() {
 }
 
 #[test]
+fn hints_that_are_advised_are_rules_of_the_store() {
+    if !has_fuse() {
+        return;
+    }
+    let place = Place::new();
+    let mut advice = advise(&place, "1");
+    let best = usize::try_from(advice["best"].as_u64().unwrap()).unwrap();
+    let patterns =
+        serde_json::json!({"once": {"cache": "none"}, "reduce": {"place": "collocate:{reader}"}});
+    advice["points"][best]["configuration"]["patterns"] = patterns;
+    advice["rules"] =
+        serde_json::json!([{"rule": "*.raw cache=none", "pattern": "once", "files": 3}]);
+    std::fs::write(place.path("advice.json"), advice.to_string()).unwrap();
+    place
+        .up(&["--advice", "advice.json"])
+        .code(0)
+        .says("applied      hints for 3 once files (--rule '*.raw cache=none')")
+        .says("not applied  place=collocate:{reader} for reduce files");
+    place.run(&["hint", "rule", "list"]).code(0).prints("*.raw cache=none");
+    place.run(&["down", "--purge"]).code(0);
+}
+
+#[test]
 fn an_advice_for_more_hosts_or_of_another_kind_is_refused_and_nothing_comes_up() {
     let place = Place::new();
     advise(&place, "3");
