@@ -86,6 +86,14 @@ fn hints_of_a_configuration_are_as_those_of_the_files() {
 }
 
 #[test]
+fn of_equals_the_one_with_fewer_hints_comes_first() {
+    let local = json!({ "place": "local" });
+    let two = patterns(&json!({ "broadcast": local, "reduce": local }));
+    let one = patterns(&json!({ "pipeline": local }));
+    assert!(PatternHints::default() < one && one < two);
+}
+
+#[test]
 fn what_one_task_reads_of_others_may_lie_together_where_all_else_is_striped() {
     let found = |configured: Value| {
         let setup = setup(&json!({}));

@@ -1,5 +1,6 @@
 //! What files of a pattern are told, where they have no hints of their own.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -22,7 +23,7 @@ const FOLLOWED: [HintKey; 6] = [
 ];
 
 /// Hints by the pattern of files.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct PatternHints(BTreeMap<FilePattern, BTreeMap<HintKey, String>>);
 
@@ -74,6 +75,19 @@ impl PatternHints {
             }
         }
         Ok(read)
+    }
+}
+
+/// Those for fewer patterns come first, as the simpler ones.
+impl Ord for PatternHints {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.len().cmp(&other.0.len()).then_with(|| self.0.cmp(&other.0))
+    }
+}
+
+impl PartialOrd for PatternHints {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 
