@@ -1,8 +1,9 @@
 //! The bytes of files: beside the inode, in a backing file here, at other hosts, or in the lower file system.
 //!
-//! Owns what is open of them, and what makes, names and opens them ([`Bodies`]). Asks `space` for backing files, and
-//! `membership` for what other hosts have. Promises that a file is named by a record only once its bytes are in it, and that
-//! what no record names is given back. It knows nothing of live inodes: whoever holds a body says what is to become of it.
+//! Owns what is open of them, and what makes, names and opens them ([`Bodies`]).
+//! Asks `space` for backing files, and `membership` for what other hosts have.
+//! Promises that a file is named by a record only once its bytes are in it, and that what no record names is given
+//! back. It knows nothing of live inodes: whoever holds a body says what is to become of it.
 
 mod alone;
 pub(crate) mod beside;

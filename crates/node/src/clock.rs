@@ -1,5 +1,9 @@
-//! The time that goes into records: the coarse clock, which is also what the kernel stamps on backing
-//! files, so that both can be compared.
+//! The time that goes into records: the coarse clock, which is also what the kernel stamps on backing files, so that
+//! both can be compared.
+//!
+//! Owns nothing.
+//! Asks the system, or the simulation, for the time.
+//! Promises that two times that are taken more than a `TICK` apart differ.
 
 use std::time::Duration;
 

@@ -1,4 +1,8 @@
 //! `DIR/store.json`: what this store is called and which tiers it has, in the order of their numbers.
+//!
+//! Owns that file.
+//! Asks the file system, and the caller for the numbers of tiers that several hosts share.
+//! Promises that a number is never given to another directory, and that a directory of another store is refused.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::DirBuilderExt;

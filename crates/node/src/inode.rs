@@ -1,8 +1,10 @@
 //! Inodes that are open here or not settled yet.
 //!
-//! Owns the table of live inodes, the right to write of this host, and the marks of what may not be recorded. Asks the
-//! namespace for records, and other hosts for leases. Promises that a record is never older than what a close
-//! acknowledged, and that one host at a time writes.
+//! Owns the table of live inodes, this host's rights to write, and the marks of inodes whose record is behind their
+//! files.
+//! Asks the namespace for records, `body` for bytes, `space` for tiers, `replication` for replicas, and through
+//! `membership` other hosts for their leases.
+//! Promises that a record is never older than what a close acknowledged, and that one host at a time writes.
 
 mod alone;
 pub(crate) mod backing_state;

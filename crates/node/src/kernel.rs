@@ -1,4 +1,8 @@
-//! The kernel in front of the node: what it can do, as the mount reported.
+//! The kernel in front of the node: what it can do, as the mount reported, and how many files may be open.
+//!
+//! Owns what the mount said when it began.
+//! Asks the system for the limit of open descriptors.
+//! Promises that nothing is taken to be possible before the mount has said so.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -5,8 +5,11 @@
 //!      └── vfs/open, read, write, sync … ── live inode ── body ── tier
 //!                                              └── finalizer: settle → fold or keep → checksum
 //! ```
-//! A record in the namespace is the truth about an inode that nobody has open. While it is open, or
-//! may still be written by somebody who outlived his close, a [`inode::live`] entry overlays it.
+//! A record in the namespace is the truth about an inode that nobody has open. While it is open, or may still be
+//! written through a mapping that outlived the close, its entry in [`inode::live`] counts instead.
+//!
+//! Each module below is a *room*; the header of its file says what it owns, whom it asks and what it promises, and
+//! `docs/internals/rooms.md` says in which order the rooms use each other.
 
 // Clock, locks and threads are those of `intarsia_sync`, which a simulation replaces.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]

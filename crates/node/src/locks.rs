@@ -1,15 +1,21 @@
 //! Locks of `fcntl` and `flock` that hold between the processes of all hosts.
 //!
+//! Owns the locks of this host's processes, those of the files whose lock master it is, who waits for one, and threads
+//! that ask other masters.
+//! Asks the namespace for who is master, `membership` for the other hosts, and through [`LockedFiles`] whoever has the
+//! files open.
+//! Promises that no two processes hold locks that exclude each other, whatever their hosts; that the locks of living
+//! hosts outlast a dead master; and that what one process wrote under a lock the next one reads under its own.
+//!
 //! The locks of a file are kept at one host, its *lock master*: the first that needed one, named by a record
 //! in the file's partition. Processes there lock without a message; other hosts ask it. It gives the record
 //! up after the last lock and the last close. Each host remembers the locks of its own processes. When the
 //! master is lost, whoever needs a lock next takes the record over with a higher epoch and asks all living
 //! hosts for theirs, so that only the locks of the dead vanish.
 //!
-//! Who waits for a lock stands in the master's queue and is woken by a message; it asks again by itself, as
-//! messages get lost. No thread waits: a grant ends in a call of [`LockDone`]. When a lock is granted
-//! what this host knows of the file is looked up again, and before a lock is given up what was written is
-//! published: so what one process wrote under a lock the next reads under its own, whatever their hosts.
+//! Who waits for a lock stands in the master's queue and is woken by a message; the waiter also asks again by
+//! itself, since messages get lost. No thread waits: a grant ends in a call of [`LockDone`]. When a lock is granted
+//! the host looks the file up again, and before a lock is given up what was written is published.
 
 mod answering;
 mod asking;

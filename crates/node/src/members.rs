@@ -1,4 +1,8 @@
 //! Whether the store has other hosts, and whether this host is a member.
+//!
+//! Owns nothing: it is the other hosts, or their absence in a store of one host.
+//! Asks `membership`, if there are other hosts.
+//! Promises that a host without others waits for nobody, and that no wait is without a bound.
 
 use std::sync::Arc;
 

@@ -1,4 +1,9 @@
-//! Which hosts of the store are alive, and whether this one still counts as a member.
+//! Which hosts of the store are alive, whether this one still counts as a member, and how the others are asked.
+//!
+//! Owns the record of this host, what was read of the others' records, and the connections to them.
+//! Asks the metadata engine for the records, and the other hosts.
+//! Promises that a host whose heartbeats arrive is not given up, that one that was given up changes nothing until it
+//! has joined anew, and that no question takes longer than its caller's deadline allows.
 //!
 //! Each host renews its record in the metadata about once a second (its heartbeat) and reads the records of all others. A
 //! host whose record has stayed the same for [`Pace::lost_after`] is marked lost, on condition that the record is still what

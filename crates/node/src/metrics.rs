@@ -1,4 +1,8 @@
-//! Counters and latency histograms, with labels bounded by the number of operations.
+//! Counters and latency histograms, as Prometheus reads them.
+//!
+//! Owns the counts since the start of the node.
+//! Asks nobody: whoever does something counts it here.
+//! Promises that counting cannot fail, and that the number of labels is bounded by the kinds of operations.
 
 pub(crate) mod hinted;
 pub(crate) mod last_told;

@@ -1,4 +1,8 @@
 //! The node itself: what it is made of, how it starts and stops.
+//!
+//! Owns all rooms, which it builds with exactly what each needs.
+//! Asks each room for what belongs to it: its own functions only pass on.
+//! Promises that no other room knows it as a whole, and that it decides nothing itself.
 
 pub(crate) mod building;
 mod calls;

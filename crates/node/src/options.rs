@@ -1,4 +1,8 @@
 //! How a node is set up.
+//!
+//! Owns the settings that a node is opened with, and their defaults.
+//! Asks the environment and the system for the name of the host.
+//! Promises that the settings stay the same while the node runs.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,4 +1,11 @@
 //! What this node does for other hosts: it serves the files whose home it is, and gives leases back.
+//!
+//! Owns what other hosts have open here, by their lives.
+//! Asks `inode` for live files and leases, `replication` for replicas on their way here, `rebalance` for moves, `locks`
+//! for the locks that it is master of, and through [`PeerFiles`] what is done as for a program: read, write, cut,
+//! allocate, publish, close.
+//! Promises that a host that was given up, or an earlier life of one, changes nothing, and that nobody here waits for a
+//! question whose asker has given it up.
 
 mod awaited;
 mod guest;

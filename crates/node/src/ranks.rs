@@ -1,4 +1,8 @@
 //! The order of the node's locks. A thread that holds one waits only for those that stand further down here.
+//!
+//! Owns the ranks and the names of locks that a thread may hold together; the locks themselves are where they are used.
+//! Asks nobody.
+//! Promises that a debug build panics where a thread takes two of them in another order, and names both.
 
 use intarsia_sync::Rank;
 

@@ -1,10 +1,11 @@
-//! Recording what programs do with files: who opens what, which bytes move, what becomes of names.
+//! A log of what programs do with files: who opens what, which bytes move, what becomes of names.
 //!
-//! Owns a log while one is written, and what is known of open files and processes meanwhile. Asks nothing of other rooms;
-//! the mount tells it of each call. While nothing is recorded a call costs one look at a flag. Nothing here holds up or
-//! fails a call: what cannot be written is counted, and said in the log.
-//!
-//! Recording runs a thread that waits for the system; a simulation does not record.
+//! Owns that log while one is written, the thread that writes it, and what is known of open files and processes
+//! meanwhile.
+//! Asks nothing of other rooms: the mount tells it of each call.
+//! Promises that it holds up and fails no call, and costs one look at a flag while nothing is recorded. What cannot be
+//! written is counted, and the log says how much that was. A simulation does not record: the thread waits for the
+//! system.
 
 mod counting;
 mod names;

@@ -1,9 +1,11 @@
 //! Replicas: complete copies of files on several hosts.
 //!
-//! Owns replicas on their way here, the work of making those that are missing, and its threads ([`Replicas`]). Asks `body` for
-//! sums, `cache` for room, `space` for backing files, `membership` for hosts, and the policy for which. Promises that a replica
-//! is compared with its sum where it arrives, that it becomes the file's or is removed, and that a record names a content only
-//! once its replicas are made. It knows nothing of live inodes: [`LiveFiles`] says what there is to copy, and names it.
+//! Owns replicas on their way here, the work of making those that are missing, and its threads ([`Replicas`]).
+//! Asks `body` for sums, `cache` for room, `space` for backing files, `membership` for hosts, and `intarsia_policy` for
+//! which.
+//! Promises that a replica is compared with its sum where it arrives, that it becomes the file's or is removed, and
+//! that a record names a content only once its replicas are made. It knows nothing of live inodes: [`LiveFiles`] says
+//! what there is to copy, and names it.
 
 mod alone;
 pub(crate) mod arrivals;

@@ -1,4 +1,9 @@
-//! What the node reports about itself and about where files are.
+//! What the node reports about itself, about where files are, and about files that were lost.
+//!
+//! Owns nothing: each report is made when somebody asks.
+//! Asks the rooms that it tells of, the namespace for records, and `membership` for what other hosts report.
+//! Promises that the names of the fields stay the same, and that a report is given also while the metadata does not
+//! answer, of what is known then.
 
 pub(crate) mod lost;
 

@@ -1,7 +1,9 @@
 //! What programs ask of the file system, one call each: names, files, attributes, extended attributes.
 //!
-//! Owns nothing but the rules of POSIX. Asks `inode` for what is open, `body` for bytes, `space` for a tier, `directory` for
-//! leases, and the namespace for records. Promises for each call what `docs/semantics.md` says.
+//! Owns the rules by which paths get hints, which files run as programs, and what threads looked up last.
+//! Asks `inode` for what is open, `body` for bytes, `space` for a tier, `directory` for leases, and the namespace for
+//! records.
+//! Promises for each call what `docs/semantics.md` says.
 
 pub(crate) mod acl;
 pub(crate) mod attributes;

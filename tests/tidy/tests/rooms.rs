@@ -34,6 +34,8 @@ const CLEAN: &[&str] = &[
 ];
 /// How many uses of higher rooms the others have. Make a number smaller when it is; never greater.
 const UPWARD: &[(&str, usize)] = &[];
+/// What the header of each room's door says, a line beginning with each, in this order.
+const SAID: &[&str] = &["//! Owns ", "//! Asks ", "//! Promises "];
 /// Files stay readable.
 const LINES_MAX: usize = 500;
 /// What nine functions in ten of the node may have at most.
@@ -52,6 +54,19 @@ fn every_room_has_a_place_in_the_order() {
     for source in sources() {
         let room = &source.room;
         assert!(rooms::layer(room).is_some(), "room '{room}' has no place in ORDER: give it one");
+    }
+}
+
+#[test]
+fn each_door_says_what_its_room_owns_asks_and_promises() {
+    for room in rooms::ORDER.iter().copied().flatten() {
+        let path = source_dir().join(format!("{room}.rs"));
+        let text = std::fs::read_to_string(&path)
+            .unwrap_or_else(|e| panic!("{}: {e}: each room has a door", path.display()));
+        let header = text.lines().take_while(|line| line.starts_with("//!"));
+        let begun = |line: &str| SAID.iter().copied().find(|said| line.starts_with(said));
+        let said: Vec<_> = header.filter_map(begun).collect();
+        assert_eq!(said, SAID, "the header of {} says each of these once", path.display());
     }
 }
 
