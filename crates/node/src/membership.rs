@@ -32,7 +32,7 @@ use intarsia_types::{Error, NodeId, Result};
 use crate::clock::now;
 use crate::ranks::OWN_RECORD;
 
-/// Attempts to change a record that others change too. They do so rarely.
+/// Attempts to change a record that other hosts may change at the same time, which is rare.
 const ATTEMPTS: usize = 16;
 
 /// The interval of heartbeats, and the silence after which a member is given up.
@@ -100,11 +100,11 @@ pub(crate) struct Membership {
     /// What is recorded of all, as of the last look.
     seen: RwLock<BTreeMap<NodeId, MemberRecord>>,
     watch: Mutex<Watch>,
-    /// The lost hosts, as of the last look: others than looks refresh `seen` too.
+    /// The lost hosts, as of the last look. Not taken from `seen`, which is refreshed between looks too.
     known_lost: Mutex<BTreeSet<NodeId>>,
     /// The hosts that take files, as of the last look.
     known_serving: Mutex<BTreeSet<NodeId>>,
-    /// When the last beat that was recorded began.
+    /// When the last heartbeat began that was recorded.
     last_beat: Mutex<Instant>,
 }
 
@@ -138,7 +138,7 @@ impl Membership {
         Err(Error::Busy(format!("another process is starting as {me}; give this one another name")))
     }
 
-    /// Whether no other host can have given this one up since its last beat.
+    /// Whether the last heartbeat that was recorded is so recent that no other host can have given this one up.
     pub(crate) fn is_current(&self) -> bool {
         self.last_beat.lock().elapsed() + self.pace.interval < self.pace.lost_after
     }
@@ -172,7 +172,7 @@ impl Membership {
         if matches!(pulse, Ok(Pulse::Alive)) {
             *self.last_beat.lock() = begun;
         } else {
-            // Who cannot be heard may not be hearing others either.
+            // A host whose heartbeat fails may not hear the heartbeats of others either.
             *self.watch.lock() = Watch::default();
         }
         pulse
@@ -223,7 +223,7 @@ impl Membership {
             }
             match directory.member(&self.me)? {
                 Some(found) if found.epoch > mine.epoch => return Ok(Pulse::Replaced),
-                // An order to leave, or a beat of ours whose answer did not come through.
+                // Somebody ordered this host to leave, or the answer to one of its own beats was lost.
                 Some(found) if found.epoch == mine.epoch && found.state.is_alive() => {
                     *self.mine.lock() = found;
                 }
@@ -233,8 +233,7 @@ impl Membership {
         Err(Error::Busy(format!("the record of {} kept changing", self.me)))
     }
 
-    /// The epoch of the life that this host begins after it was lost; [`Pulse::Replaced`] when that is not its
-    /// to begin.
+    /// The epoch of the life that this host begins after it was lost; [`Pulse::Replaced`] when another process has its name.
     pub(crate) fn next_epoch(
         &self,
         directory: &Namespace,
@@ -247,15 +246,15 @@ impl Membership {
         })
     }
 
-    /// Records that the host is back, in the life `epoch`. [`Pulse::Lost`] if the others have given up that life as well: it
-    /// began, and this host did not hear so. Then another has to begin.
+    /// Records that the host is back, in the life `epoch`. [`Pulse::Lost`] if the others have given up that life as well:
+    /// then it had begun, without an answer to this host, and another life has to begin.
     pub(crate) fn revive(&self, directory: &Namespace, epoch: u64) -> Result<Pulse> {
         let _turn = self.turn.lock();
         for _ in 0..ATTEMPTS {
             let begun = Instant::now();
             let mine = self.mine();
             let found = match directory.member(&self.me)? {
-                // It was done before, and the answer did not come through.
+                // An earlier attempt recorded it, and its answer was lost.
                 Some(found) if found.epoch == epoch => {
                     let is_alive = found.state.is_alive();
                     *self.mine.lock() = found;
@@ -303,7 +302,7 @@ impl Membership {
         Err(Error::Busy(format!("the record of {node} kept changing")))
     }
 
-    /// Marks a host as lost that is known not to be there, without waiting for its silence.
+    /// Marks as lost a host that is known to be gone, without waiting until it has been silent for long enough.
     pub(crate) fn give_up(&self, directory: &Namespace, node: &NodeId) -> Result<()> {
         for _ in 0..ATTEMPTS {
             let Some(found) = directory.member(node)? else { return Ok(()) };
@@ -338,7 +337,8 @@ fn unknown(node: &NodeId) -> Error {
     ))
 }
 
-/// The epoch of a life after the one recorded in `old`. It is taken from the clock, so that it is later also when nothing is recorded.
+/// The epoch of the life after the one recorded in `old`. It is taken from the clock, so that it is also later than that of a
+/// life whose record was removed.
 fn epoch_after(old: Option<&MemberRecord>) -> u64 {
     let since_1970 = intarsia_sync::system_now().duration_since(std::time::UNIX_EPOCH);
     let by_clock = u64::try_from(since_1970.unwrap_or_default().as_millis()).unwrap_or(0);

@@ -6,31 +6,31 @@
 
 use intarsia_sync::Rank;
 
-/// The right to change what is recorded of this host.
+/// Held while this host's record in the metadata is changed.
 pub(crate) const OWN_RECORD: Rank = Rank::held_while_asking(5, "the turn for this host's record");
-/// The right to ask the lock master of a file.
+/// Held while the lock master of a file is asked, so that its answers come in the order of the questions.
 pub(crate) const LOCK_TURN: Rank = Rank::held_while_asking(10, "the turn for a file's locks");
-/// What is open here or not settled. Another host that asks for a file while its entry is locked is told to ask again.
+/// The entry of a live inode. Another host that asks for the file while its entry is locked is told to ask again.
 pub(crate) const LIVE_INODE: Rank = Rank::held_while_asking(20, "a live inode");
-/// The writes of an open striped file that are on their way. Who reads the file or writes to it waits for them anyway.
+/// The writes of an open striped file that are on their way. Every read and write of the file waits for them anyway.
 pub(crate) const WRITES_BEHIND: Rank = Rank::held_while_asking(25, "the writes behind");
-/// The right to go on with another copy of a file that is read.
+/// Held while a reader goes over to another copy of a file, because a host failed.
 pub(crate) const COPY_TURN: Rank = Rank::held_while_asking(27, "the turn for another copy");
-/// What this host's processes have locked of a file.
+/// The locks of this host's processes on one file.
 pub(crate) const HELD_LOCKS: Rank = Rank::held_briefly(30, "the locks held on a file");
 /// The files whose lock master this host is.
 pub(crate) const LOCK_MASTERS: Rank = Rank::held_briefly(32, "the lock masters");
-/// Those who wait for locks.
+/// The processes here that wait for locks.
 pub(crate) const LOCK_WAITERS: Rank = Rank::held_briefly(34, "those who wait for locks");
-/// Files with locks.
+/// The files on which processes here have locks.
 pub(crate) const LOCKED_FILES: Rank = Rank::held_briefly(36, "the files with locks");
 /// A shard of the table of live inodes.
 pub(crate) const LIVE_SHARD: Rank = Rank::held_briefly(40, "a shard of live inodes");
-/// How directories are used.
+/// How directories are used here, and which leases this host has on them.
 pub(crate) const DIRECTORY_USES: Rank = Rank::held_briefly(42, "the uses of directories");
 /// The finalizer's queue.
 pub(crate) const FINALIZER_WORK: Rank = Rank::held_briefly(44, "the finalizer's work");
 /// What was dealt over all hosts.
 pub(crate) const DEALT: Rank = Rank::held_briefly(45, "what was dealt");
-/// The hosts of groups.
+/// The hosts of groups of files, as they were looked up.
 pub(crate) const GROUPS: Rank = Rank::held_briefly(46, "the hosts of groups");

@@ -202,7 +202,7 @@ impl Body {
         }
     }
 
-    /// Whether this is an open lower file, and the record says that it is another by now.
+    /// Whether this is an open file of the lower file system that has changed there since, as the record says.
     pub(crate) fn is_stale(&self, inode: &Inode) -> bool {
         match (self, &inode.layout) {
             (Self::Lower(lower), Layout::Lower { stamp, .. }) => lower.stamp != *stamp,
@@ -219,7 +219,7 @@ impl Body {
         }
     }
 
-    /// Whether they are those of another host's file, so that the sums in the record are not for this host to compare.
+    /// Whether the bytes are those of another host's file: that host compares them with the sums in the record, not this one.
     pub(crate) const fn is_elsewhere(&self) -> bool {
         matches!(self, Self::Remote(_) | Self::Kept(_) | Self::Striped(_))
     }
@@ -244,8 +244,8 @@ impl Body {
         }
     }
 
-    /// Where the file ends as far as is known here, if that is all that is known of what another host may change;
-    /// `is_writers` tells that this host may write.
+    /// The length that a reader here has to go by, of bytes that another host may have changed since they were opened;
+    /// none for bytes that no other host changes, or that are written from here. `is_writers` tells that this host may write.
     pub(crate) fn end_when_read(&self, is_writers: bool) -> Option<u64> {
         match self {
             Self::Remote(remote) if !remote.may_write() => Some(remote.size_bytes()),
@@ -270,7 +270,7 @@ impl Body {
                 let blocks_512 = Some(size_bytes.div_ceil(512));
                 Some(BodyStat { size_bytes, blocks_512, times: None })
             }
-            // What was written from here through the other host, at least.
+            // The other host may know of more, but has at least what was written from here.
             Self::Remote(remote) if remote.may_write() => {
                 Some(BodyStat { size_bytes: remote.size_bytes(), blocks_512: None, times: None })
             }

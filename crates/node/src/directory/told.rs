@@ -1,8 +1,10 @@
-//! Attributes that the kernel was sent under leases on directories that have changed lately. It caches them for a moment, so
-//! that one call of a program asks for them once, and drops them when the lease is given back.
+//! Attributes that the kernel was sent under leases on directories that have changed lately. The kernel caches them for a
+//! moment, so that one call of a program asks for them once; when a lease is given back the kernel is made to drop them.
 //!
-//! Dropping them waits for no lock of the kernel. What the kernel is sent meanwhile about an inode that it already knows, it
-//! ignores; an inode that it does not know yet may be in an answer that is still on its way to the program.
+//! Dropping them takes no lock in the kernel, so it does not wait for calls. Of the answers that are on their way at that
+//! moment the kernel ignores those about inodes that it knows already. An answer about an inode that it does not know yet makes
+//! the inode known, with the old attributes: such an inode is dropped again and again until the kernel knows it, or the answer
+//! has expired.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -21,14 +23,14 @@ const UNKNOWN_PAUSE: Duration = Duration::from_millis(1);
 /// With fewer inodes than this, expired ones are not searched for.
 const FEW: usize = 1024;
 
-/// What the kernel may have.
+/// The answers that the kernel may still have.
 #[derive(Default)]
 pub(crate) struct Told {
     inodes: Mutex<Inodes>,
     dropper: OnceLock<Box<AttributeDropper>>,
 }
 
-/// What it was sent of one inode.
+/// An answer with the attributes of one inode.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Answer {
     /// The directory whose lease covers it.
@@ -37,7 +39,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// Whether the kernel may still have it, or yet take it.
+    /// Whether the kernel may still have the answer, or has yet to receive it.
     fn is_kept(&self, now: Instant) -> bool {
         now <= self.at + KEPT_BY_KERNEL + ON_ITS_WAY
     }
@@ -46,7 +48,7 @@ impl Answer {
 #[derive(Default)]
 struct Inodes {
     told: HashMap<InodeId, Answer>,
-    /// Once there are so many, those that the kernel has given up by itself are forgotten.
+    /// When `told` has more entries than this, those that have expired in the kernel are removed.
     many: usize,
 }
 
@@ -88,8 +90,8 @@ impl Told {
         let _ = self.dropper.set(dropper);
     }
 
-    /// Has the kernel ask anew for all attributes that the lease on `dir` covers, of which it is told no more. What it does
-    /// not know it is made to forget when it does.
+    /// Makes the kernel drop all attributes that the lease on `dir` covers; from here on it must be sent no more of them. For
+    /// inodes that the kernel does not know yet this is repeated until it knows them, or their answers have expired.
     pub(super) fn take_attributes_back(&self, dir: InodeId) {
         let mut left = self.drop_attributes(dir);
         loop {
@@ -102,7 +104,7 @@ impl Told {
         }
     }
 
-    /// The same, but for the inodes that the kernel does not know: these are returned.
+    /// Makes the kernel drop what it knows of these attributes; returns the inodes that it does not know yet.
     pub(super) fn drop_attributes(&self, dir: InodeId) -> Vec<(InodeId, Answer)> {
         let mut told = self.inodes.lock().take(dir);
         let now = Instant::now();

@@ -11,14 +11,15 @@
 /// What is known of the owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum BackingState {
-    /// All: the file is this inode's.
+    /// The file is this inode's.
     #[default]
     Known,
     /// A change of the record had no answer, so that nobody knows whether it names the file.
     Doubtful,
-    /// No record names the file any more. It stays until the kernel reads it past the process no longer.
+    /// No record names the file any more. It stays as long as the kernel reads it past the process.
     Spared,
-    /// Both.
+    /// [`Spared`](Self::Spared) and [`Doubtful`](Self::Doubtful) at once: the kernel reads the file, and a change of the record
+    /// had no answer.
     SparedDoubtful,
 }
 
@@ -48,7 +49,7 @@ impl BackingState {
         *self = if self.is_doubtful() { Self::SparedDoubtful } else { Self::Spared };
     }
 
-    /// It stays no longer for that reason: it was taken out of the ledger, or nobody reads it any more. Whether it did.
+    /// The file is spared no longer: it was taken out of the ledger, or nobody reads it any more. Returns whether it was.
     pub(crate) const fn keep(&mut self) -> bool {
         let was_spared = self.is_spared();
         *self = if self.is_doubtful() { Self::Doubtful } else { Self::Known };

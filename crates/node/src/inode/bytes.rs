@@ -104,7 +104,7 @@ impl LiveState {
         self.body.as_ref().is_some_and(|body| body.may_change_elsewhere(self.holds_lease()))
     }
 
-    /// Where the file ends as far as is known here, if that is all that is known of what another host may change.
+    /// See [`Body::end_when_read`](crate::body::Body::end_when_read).
     pub(crate) fn end_when_read(&self) -> Option<u64> {
         self.body.as_ref().and_then(|body| body.end_when_read(self.holds_lease()))
     }

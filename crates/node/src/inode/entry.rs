@@ -6,7 +6,7 @@
 //!   Free ──────────→ Queued      Free, Queued ── remove ──→ Gone
 //!        ←────────── take
 //! ```
-//! Nothing leads back from `Gone`: whoever still holds the entry looks it up again.
+//! An entry that is `Gone` stays so: whoever still holds it looks the inode up in the table again.
 
 /// Where an entry is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,12 +26,12 @@ impl Entry {
         matches!(self, Self::Queued)
     }
 
-    /// Whether it is to be looked up again.
+    /// Whether whoever holds the entry has to look it up again.
     pub(crate) const fn is_gone(self) -> bool {
         matches!(self, Self::Gone)
     }
 
-    /// It goes into the queue. Refused for one that is there, or is gone: whether it is to be put there.
+    /// Marks the entry as queued. False if it is queued already, or gone; the caller then does not put it into the queue.
     pub(crate) const fn enqueue(&mut self) -> bool {
         let is_free = matches!(self, Self::Free);
         if is_free {
@@ -40,14 +40,14 @@ impl Entry {
         is_free
     }
 
-    /// It was taken out of the queue, or is not to be there any more.
+    /// The entry was taken out of the queue, or the finalizer has no more to do with it.
     pub(crate) const fn take(&mut self) {
         if self.is_queued() {
             *self = Self::Free;
         }
     }
 
-    /// It was removed from the table; the queue may name it still.
+    /// The entry was removed from the table; the queue may still name it.
     pub(crate) const fn remove(&mut self) {
         *self = Self::Gone;
     }

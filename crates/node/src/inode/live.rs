@@ -29,7 +29,7 @@ use crate::replication::replicate::Copied;
 use crate::space::ledger::is_uncertain;
 
 const SHARDS: usize = 32;
-/// How long a call waits for another that has the entry. What makes a file durable on slow disks may take so long.
+/// How long a call waits for another call that has the entry locked. An `fsync` on a slow disk may take that long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What the mount got from the kernel for a backing file; dropping it unregisters the file.
@@ -42,7 +42,7 @@ pub(crate) struct Overlay {
     pub(crate) mtime: Option<Timestamp>,
     pub(crate) ctime: Option<Timestamp>,
     pub(crate) is_dirty: bool,
-    /// It was written to through the process since the publication with copies began that is under way, or was the last.
+    /// The process has written to the file since the latest publication with copies began, be that over or under way.
     pub(crate) is_newer: bool,
 }
 
@@ -64,12 +64,12 @@ pub(crate) struct LiveState {
     pub(crate) remote_handles: u32,
     /// Hosts that keep what they read of it (see [`crate::cache::vouch`]).
     pub(crate) followers: Vec<Follower>,
-    /// They are being told, or have just been, that it is about to change.
+    /// The followers are being told, or have just been told, that the file is about to change.
     pub(crate) recall: Option<Arc<Round>>,
-    /// It was opened here to be read through the kernel's pages while its bytes are at another host, by somebody who may
-    /// have it open still.
+    /// What is known of the kernel's pages of the file: none unless a program here, which may have the file open still,
+    /// opened it to read it through them while its bytes were at another host.
     pub(crate) paged: Option<Paged>,
-    /// Whether this host may write to the file. Without other hosts nobody asks.
+    /// Whether this host may write to the file. A store of one host does not look at this.
     pub(crate) right: WriteRight,
     /// How the kernel serves it; fixed from the first open to the last release.
     pub(crate) mode: IoMode,
@@ -80,15 +80,15 @@ pub(crate) struct LiveState {
     pub(crate) overlay: Overlay,
     /// The record as it was when it was last read for this entry.
     pub(crate) record: Option<Inode>,
-    /// The record as the program looked it up that opens it now: a guess at who may write.
+    /// The record that the program that is opening the file has looked up: a guess at which host may write.
     pub(crate) looked_up: Option<Inode>,
-    /// When it was last compared with what others may have changed.
+    /// When the entry was last compared with the record, which other hosts may have changed.
     pub(crate) followed_at: Option<Instant>,
-    /// The hints in force when it was opened.
+    /// The hints in force when the file was opened.
     pub(crate) hints: HintSet,
-    /// Whether the namespace says that it may be being written.
+    /// Whether the namespace says that somebody may be writing to the file.
     pub(crate) mark: Mark,
-    /// Whether a name is left.
+    /// Whether the inode has a name left.
     pub(crate) names: NamesLeft,
     /// Sums that reads are checked against.
     pub(crate) sums: Sums,
@@ -98,9 +98,10 @@ pub(crate) struct LiveState {
     pub(crate) copied: Option<Copied>,
     /// Whether a record names the backing file.
     pub(crate) naming: Naming,
-    /// What a change was to put beside the inode whose answer has not come, or was lost.
+    /// The content that a commit was to put beside the inode, if the answer to that commit has not come, or was lost:
+    /// the record may have it or not.
     pub(crate) attempted: Option<EarlyFold>,
-    /// Whether copies that are wanting stand between what was written here and the other hosts.
+    /// Whether other hosts see an older content, because copies of what was written here could not be made.
     pub(crate) publishing: Publishing,
     /// What is known of the owner of the backing file.
     pub(crate) backing: BackingState,
@@ -142,17 +143,17 @@ impl LiveState {
         }
     }
 
-    /// Whether what is here of the file is of the host that may write (see [`WriteRight::is_writers`]).
+    /// Whether this host may write, or could until others took the file over (see [`WriteRight::is_writers`]).
     pub(crate) const fn holds_lease(&self) -> bool {
         self.right.is_writers()
     }
 
-    /// The backing file that a record may name or not.
+    /// The backing file, if nobody knows whether the record names it.
     pub(crate) fn doubtful(&self) -> Option<BackingRef> {
         self.local().map(|local| local.backing).filter(|_| self.backing.is_doubtful())
     }
 
-    /// Takes note of what became of a change of the record.
+    /// Notes the outcome of a change of the record: without an answer, nobody knows what the record says.
     pub(crate) fn note_change<T>(&mut self, outcome: Result<T>) -> Result<T> {
         if outcome.as_ref().is_err_and(is_uncertain) && self.local().is_some() {
             self.backing.doubt();
@@ -160,8 +161,8 @@ impl LiveState {
         outcome
     }
 
-    /// This host has changed attributes in the record. If nobody else has changed it since it was read for this entry, this is
-    /// what it says now, and the next change need not read it.
+    /// This host has changed attributes: `inode` is the record after that. If nobody else changed it in between, the entry
+    /// keeps it, so that the next change need not read it.
     pub(crate) fn note_own_change(&mut self, inode: &Inode) {
         let follows = |known: &Inode| known.version.wrapping_add(1) == inode.version;
         if self.record.as_ref().is_some_and(follows) {
@@ -169,8 +170,8 @@ impl LiveState {
         }
     }
 
-    /// Whether what was published is in other places than the file that is written to here, so that it outlives this
-    /// host until something else is published.
+    /// Whether the published content is kept apart from the file that is written to here: in copies, or beside the inode.
+    /// Then it outlives this host until other content is published.
     pub(crate) fn has_published_elsewhere(&self) -> bool {
         let has_copies = |record: &Inode| record.layout.copies().len() > 1;
         self.unnamed().is_some()
@@ -207,17 +208,17 @@ impl LiveState {
             && !self.overlay.is_dirty
     }
 
-    /// Whether the record says all of what is here, for certain, so that the right to write need not wait for that.
+    /// Whether it is certain that the record says all that is known here, so that the right to write can be given back now.
     pub(crate) const fn is_recorded(&self) -> bool {
         !self.mark.is_unsettled() && !self.overlay.is_dirty && !self.backing.is_doubtful()
     }
 
-    /// Whether it is open here and its reads come to us, but for what the kernel keeps in its pages.
+    /// Whether it is open here and the process serves its reads, except those that the kernel answers from its pages.
     pub(crate) fn is_served_by_us(&self) -> bool {
         self.handles > 0 && self.mode == IoMode::Cached
     }
 
-    /// Whether the kernel reads a file here past the process, and can be told of no other one.
+    /// Whether the kernel reads a backing file past the process; it cannot be given another one while the file is open.
     pub(crate) fn is_passed(&self) -> bool {
         self.handles > 0 && self.mode == IoMode::Passthrough
     }
@@ -228,7 +229,7 @@ impl LiveState {
     }
 }
 
-/// What was known of the bytes of an inode that is being removed, and its record may not say.
+/// What the entry knew of the bytes of an inode that is being removed; the record may not say it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Forgotten {
     /// The blocks accounted for its backing file.
@@ -237,7 +238,7 @@ pub(crate) struct Forgotten {
     pub(crate) size_bytes: Option<u64>,
     /// A backing file that no record names.
     pub(crate) unnamed: Option<BackingRef>,
-    /// A backing file that a record may name or not.
+    /// A backing file of which nobody knows whether the record names it.
     pub(crate) doubtful: Option<BackingRef>,
 }
 

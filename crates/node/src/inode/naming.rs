@@ -5,22 +5,23 @@
 //!   Named ──────────→ Folded        Named, Folded ───────────→ Mapped, MappedUnnamed
 //!         ←────────── name                  Mapped ←── name ── MappedUnnamed
 //! ```
-//! Nothing leads back from the lower two but [`forget`](Naming::forget): a file that is mapped after its last close may be
-//! written to for long, and not without a name.
+//! A file that is still mapped after its last close may be written to for a long time, and has to be found after a crash: so
+//! once a file is `Mapped` or `MappedUnnamed` it is not folded any more. Only [`forget`](Naming::forget), when the backing file
+//! is gone, leads back to `Named`.
 
 use crate::inode::early_fold::EarlyFold;
 
 /// Whether a record names the backing file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Naming {
-    /// It does, or there is none.
+    /// The record names it, or there is no backing file.
     #[default]
     Named,
-    /// It does not: the file was published beside its inode (see [`crate::inode::early_fold`]).
+    /// No record names it: the file was published beside its inode (see [`crate::inode::early_fold`]).
     Folded(EarlyFold),
     /// A record names it and must go on doing so: the file is still mapped after its last close.
     Mapped,
-    /// A record is to name it, and does not yet.
+    /// As [`Mapped`](Self::Mapped), but the record does not name it yet: the file was published beside its inode before.
     MappedUnnamed(EarlyFold),
 }
 
@@ -49,7 +50,7 @@ impl Naming {
         *self = if self.may_fold() { Self::Named } else { Self::Mapped };
     }
 
-    /// It is mapped after its last close: from now on a record is to name it.
+    /// The file is still mapped after its last close: from now on a record has to name it.
     pub(crate) const fn keep_name(&mut self) {
         *self = match *self {
             Self::Named | Self::Mapped => Self::Mapped,

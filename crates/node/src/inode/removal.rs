@@ -37,7 +37,7 @@ pub(crate) struct Removal {
     queue: Arc<Queue>,
     live: Arc<LiveTable>,
     passed: Arc<Passed>,
-    /// Inodes that may have lost their last name to this host, which nobody waits for.
+    /// Inodes that may have become orphans of this host, and since when that is not known.
     doubtful: Mutex<Vec<(InodeId, Instant)>>,
     /// Inodes that are gone.
     pub(crate) departed: Departed,
@@ -58,8 +58,8 @@ impl Removal {
         }
     }
 
-    /// Nobody has the file open any more. If it was promised and could not be recorded, nobody else knows of its bytes; and it
-    /// may be recorded yet, with the right to write that nobody here has then.
+    /// Nobody has the file open any more. If it was a deferred create that could not be committed, only this host knows of its
+    /// bytes; and the commit may still take effect, with a right to write that nobody here knows of.
     pub(crate) fn note_broken_promise(&self, ino: InodeId, state: &mut LiveState) {
         if !self.namespace.forget_promise(ino) {
             return;
@@ -70,7 +70,7 @@ impl Removal {
         self.passed.doubt_right(ino, &self.queue);
     }
 
-    /// As [`forget_bytes`](Self::forget_bytes), of a file that was removed, or given up before it was recorded.
+    /// As [`forget_bytes`](Self::forget_bytes), for a file that was removed, or that was never recorded and is given up.
     pub(crate) fn forget(&self, ino: InodeId, state: &mut LiveState) {
         self.note_broken_promise(ino, state);
         self.forget_bytes(ino, state);
@@ -131,8 +131,8 @@ impl Removal {
         }
     }
 
-    /// Passes on what became of taking a name from an inode that was to be kept as an orphan of this host; without an
-    /// answer it may be one.
+    /// Passes on the outcome of taking the last name from an inode that is open here, and so was to become an orphan of this
+    /// host; without an answer it may have become one.
     pub(crate) fn or_doubt<T>(&self, kept: Option<InodeId>, taken: Result<T>) -> Result<T> {
         taken.inspect_err(|error| {
             if let Some(ino) = kept.filter(|_| is_uncertain(error)) {
@@ -141,7 +141,8 @@ impl Removal {
         })
     }
 
-    /// The inode may be an orphan that this host is to remove. Of a store of this host alone the next start does.
+    /// The inode may be an orphan that this host has to remove; that is found out later. In a store of one host the next start
+    /// removes it.
     fn doubt(&self, ino: InodeId) {
         if self.cluster.is_some() {
             self.doubtful.lock().push((ino, Instant::now()));
@@ -149,7 +150,7 @@ impl Removal {
         }
     }
 
-    /// Removes those that became orphans and are not open here any more, so long after they came into doubt.
+    /// Removes the inodes in doubt for at least `age` that have become orphans and are not open here any more.
     pub(crate) fn resolve_doubts(&self, age: Duration) -> Result<()> {
         let is_due = |(_, since): &mut (InodeId, Instant)| since.elapsed() >= age;
         let due: Vec<_> = self.doubtful.lock().extract_if(.., is_due).collect();

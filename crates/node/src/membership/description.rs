@@ -1,6 +1,6 @@
 //! The description of the deployment, which all hosts hold together in the metadata.
 //!
-//! What it says is not the node's business: it is a text to be read, and replaced where it has not changed meanwhile.
+//! The node does not interpret it: it is a text that is read, and replaced on condition that nobody has changed it meanwhile.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::clock::now;
 pub struct SharedDescription(Namespace);
 
 impl SharedDescription {
-    /// What the hosts of this store hold together; none while the store has not been founded.
+    /// The description of the store in `engine`; none while no store has been founded there.
     ///
     /// # Errors
     /// The engine's own.
@@ -21,10 +21,10 @@ impl SharedDescription {
         Ok(Namespace::open_existing(Arc::clone(engine), now())?.map(Self))
     }
 
-    /// The text; none before somebody wrote it.
+    /// The text; none before the first [`replace`](Self::replace).
     ///
     /// # Errors
-    /// The engine's own, and for a text that is none.
+    /// The engine's own; [`Error::Engine`] for a description that is not text in UTF-8.
     pub fn read(&self) -> Result<Option<String>> {
         let text = self.0.description()?.map(|bytes| String::from_utf8(bytes.to_vec()));
         text.transpose()
