@@ -8,9 +8,9 @@ use intarsia_types::{Error, Result};
 
 use crate::background::turns::Turn;
 
-/// What may be spent ahead of time, so that short pauses are made up for.
+/// How far the bytes moved may run ahead of the bounded rate, so that short pauses are made up for.
 const BURST: Duration = Duration::from_millis(100);
-/// Between two looks of who waits whether somebody else wants the file.
+/// How often a thread that waits looks whether somebody else wants the file.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Lets through so many bytes a second, until it is stopped.
@@ -63,18 +63,18 @@ impl Throttle {
     /// Ends all waits.
     pub(crate) fn stop(&self) {
         self.is_stopped.store(true, Ordering::Release);
-        // Under the lock, so that who is about to wait sees it.
+        // Under the lock, so that a thread that is about to wait sees it.
         let _paid = self.paid.lock();
         self.wake.notify_all();
     }
 }
 
-/// How a content is moved.
+/// How urgently a content is moved.
 #[derive(Clone, Copy)]
 pub(crate) enum Pace<'a> {
     /// Somebody waits for it.
     Now,
-    /// Nobody does. It ends when somebody wants the turn that it is done in.
+    /// Nobody waits for it: it keeps to the throttle, and ends when another thread waits for the turn.
     Background(&'a Throttle, &'a Turn<'a>),
 }
 
@@ -82,7 +82,7 @@ impl Pace<'_> {
     /// Waits until `bytes` more may be moved.
     ///
     /// # Errors
-    /// [`Error::Busy`] when it is to end.
+    /// [`Error::Busy`] when the throttle was stopped or another thread waits for the turn.
     pub(crate) fn spend(self, bytes: u64) -> Result<()> {
         match self {
             Self::Now => Ok(()),

@@ -17,19 +17,19 @@ pub(crate) struct Turns {
 #[derive(Debug, Default)]
 struct Inodes {
     busy: HashSet<InodeId>,
-    /// How many wait for which.
+    /// How many threads wait for each.
     wanted: HashMap<InodeId, usize>,
 }
 
-/// Somebody's turn; it ends when this goes.
+/// A thread's turn; it ends when this is dropped.
 pub(crate) struct Turn<'a> {
     turns: &'a Turns,
     ino: InodeId,
 }
 
 impl Turns {
-    /// Waits for the turn of `ino`: as long as the thread's call may take (see [`allowance`]), or for ever if nobody
-    /// waits for the thread. None when somebody else still had it at the end.
+    /// Waits for the turn of `ino`: until the deadline of the thread's call (see [`allowance`]), or without a bound in a thread
+    /// that works on no call. None when another thread still had the turn at the deadline.
     pub(crate) fn lock(&self, ino: InodeId) -> Option<Turn<'_>> {
         let mut inodes = self.inodes.lock();
         if !inodes.busy.insert(ino) {

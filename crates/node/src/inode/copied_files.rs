@@ -29,8 +29,8 @@ impl LiveState {
         self.promises_copies(placing, moment) && self.holds_lease() && self.local().is_some()
     }
 
-    /// Whether publishing what programs here wrote waits for what other hosts are to have of it at that moment: for copies, which
-    /// this host makes or the home through which it is written, or for the parts of a striped file.
+    /// Whether publishing what programs here wrote waits for other hosts at that moment: for copies, made by this host or by the
+    /// home through which the file is written, or for the parts of a striped file.
     pub(crate) fn waits_for_hosts(&self, placing: &Placing, moment: Moment) -> bool {
         match self.striped() {
             Some(striped) => striped.may_write() && striped.has_far_parts(),
@@ -39,7 +39,7 @@ impl LiveState {
         }
     }
 
-    /// Whether the file is to have its copies when that is over.
+    /// Whether the file has to have its copies when the call returns.
     fn promises_copies(&self, placing: &Placing, moment: Moment) -> bool {
         let is_promised = match self.hints.close_asked() {
             Some(mode) => mode == CloseMode::Safe,
@@ -48,13 +48,13 @@ impl LiveState {
         is_promised && placing.copies_wanted(&self.hints) > 1
     }
 
-    /// Whether the copies on other hosts hold what the home's file holds now, as far as this host made them.
+    /// Whether the copies that this host made on others hold what the home's file holds now.
     pub(crate) fn is_copied(&self, ino: InodeId) -> Result<bool> {
         let (Some(copied), Some(local)) = (self.copied, self.local()) else { return Ok(false) };
         copied.is_content_of(ino, &local.ro)
     }
 
-    /// What stores the sums of a file whose reads are verified.
+    /// The changes that store the sums of a file, if its reads are verified; else none.
     fn strict_sums(&self) -> Vec<Extra> {
         match self.sums.get() {
             Some(sums) if self.hints.integrity() == Integrity::Strict => checksum_extras(sums),
@@ -62,8 +62,8 @@ impl LiveState {
         }
     }
 
-    /// Takes note that the record is `inode` now, which names the copies of `publication`; `is_unchanged` if nothing was
-    /// written here since that began.
+    /// Notes that the record is `inode` now, which names the copies of `publication`. `is_unchanged` says that nothing was
+    /// written here since that publication began.
     fn note_published(
         &mut self,
         inode: Inode,
@@ -75,7 +75,7 @@ impl LiveState {
         self.copied = Some(copied);
         self.record = Some(inode);
         self.publishing.publish();
-        // Times do not tell what was written in the same step of the clock.
+        // A write within the same step of the clock does not show in the times.
         if is_unchanged && !self.overlay.is_newer {
             if !publication.strict_sums.is_empty() {
                 self.sums.note_stored(true);
@@ -137,9 +137,9 @@ impl LiveFiles for CopiedFiles {
                     take_over_copies(&mut inode.layout, publication.backing, further, extras)?;
                 inode.size_bytes = stat.size_bytes;
                 inode.blocks_512 = blocks_512;
-                // Sums that the record has are of an earlier content.
+                // The sums that are stored are those of an earlier content.
                 inode.checksummed = false;
-                // Unless a program has set another one while the copies were made.
+                // Not if a program has set another time while the copies were made.
                 let mtime = publication.mtime.filter(|_| is_time_due);
                 inode.mtime = mtime.unwrap_or(inode.mtime);
                 inode.ctime = inode.ctime.max(publication.ctime.unwrap_or(inode.ctime));
@@ -165,14 +165,14 @@ impl LiveFiles for CopiedFiles {
 impl CopiedFiles {
     fn begin(&self, ino: InodeId, state: &mut LiveState) -> Result<Option<Publication>> {
         if !state.awaits_copies(&self.placing, Moment::Sync) {
-            // Another host has it by now, it is gone, or its hints ask for no copies any more.
+            // Another host has the right by now, the file is gone, or its hints ask for no copies any more.
             state.publishing.publish();
             return Ok(None);
         }
         let wanted = self.placing.copies_wanted(&state.hints);
         let record = match self.namespace.get(ino) {
             Err(Error::NotFound) => {
-                // Nobody is to see it any more, so that nothing keeps it from settling.
+                // Nobody will see the file any more; nothing may keep it from settling.
                 state.names.lose();
                 state.publishing.publish();
                 state.overlay.is_dirty = false;
@@ -183,7 +183,7 @@ impl CopiedFiles {
         let is_changed = state.publishing.is_withheld()
             || state.overlay.is_dirty
             || state.has_changed_unseen()?;
-        // What stands beside the inode has its copies there.
+        // Content beside the inode is replicated by the metadata servers.
         let has_copies = record.layout.copies().len() >= wanted || state.unnamed().is_some();
         if !is_changed && has_copies {
             return Ok(None);

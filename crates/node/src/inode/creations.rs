@@ -1,14 +1,14 @@
 //! Creates that are under way.
 //!
-//! The commit of a create marks the new file as being written here, and other hosts see that before its answer comes.
-//! Who asks for the file then must not be told that nothing here knows of it.
+//! The commit of a create marks the new file as being written here, and other hosts can see that before this host has the
+//! answer. A host that asks for the file in between must not be told that it is unknown here.
 
 use std::collections::{BTreeSet, HashMap};
 
 use intarsia_sync::Mutex;
 use intarsia_types::InodeId;
 
-/// Questions that are remembered; they are few, for each is of a host that waits.
+/// Most questions that are remembered. There are few at a time: a host waits for each.
 const QUESTIONS_MAX: usize = 4096;
 
 #[derive(Default)]
@@ -18,11 +18,11 @@ pub(crate) struct Creations(Mutex<UnderWay>);
 struct UnderWay {
     next: u64,
     numbers: BTreeSet<u64>,
-    /// Of each inode asked for: the create that was to begin next when it was asked for first.
+    /// For each inode that a host asked for: the number of the create that was to begin next at the first question.
     asked: HashMap<InodeId, u64>,
 }
 
-/// A create, until what it made is known here.
+/// A create that is under way; dropped once the new file is in the table of live inodes.
 pub(crate) struct Creation<'a> {
     all: &'a Creations,
     number: u64,
@@ -43,8 +43,8 @@ impl Creations {
         Creation { all: self, number }
     }
 
-    /// Whether an inode of which nothing is known here can come of no create under way: all that were under way when
-    /// it was asked for first are over.
+    /// Whether an inode that is unknown here comes of no create under way: all creates that were under way at the first
+    /// question for it are over.
     pub(crate) fn is_stranger(&self, ino: InodeId) -> bool {
         let mut under_way = self.0.lock();
         let next = under_way.next;

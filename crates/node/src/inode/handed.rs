@@ -20,18 +20,18 @@ use crate::inode::settling::{Release, Settled};
 use crate::membership::cluster::{Cluster, Recalled};
 use crate::replication::repair::WriteRights;
 
-/// Bytes of at most so long a file are sent with the right to it.
+/// The longest file whose bytes are sent along with the right to write it.
 const SENT_BYTES: u32 = 128 << 10;
-/// A file that was changed so recently is likely to be still the right of the host that did.
+/// For this long after a change the host that made it is likely to have the right to write still.
 const RECENT: Duration = Duration::from_secs(1);
-/// A second attempt after so long, while somebody is busy with the entry here.
+/// The pause before another attempt while somebody here is busy with the entry.
 pub(super) const SOON: Duration = Duration::from_millis(20);
 
 /// What came with the right to write.
 pub(crate) struct Handed {
-    /// The record, as the commit made it that passed the right on.
+    /// The record as of the commit that passed the right on.
     pub(crate) inode: Inode,
-    /// All that the file holds, if it is that; else it is at the host that passed the right on, as the record says.
+    /// The whole content, or nothing: then the bytes are at the host that passed the right on, as the record says.
     content: Buffer,
     pub(crate) from: NodeId,
 }
@@ -43,26 +43,26 @@ impl Handed {
     }
 }
 
-/// What goes with the right to write: the record as it is by now, and all bytes if they are few.
+/// What is sent along with the right to write: the present record, and all bytes if they are few.
 pub(crate) type PassedOn = (Inode, Option<Buffer>);
 
 /// What came of asking for the right to write.
 pub(super) enum Asked {
-    /// This host has it, and what came with it if it was passed on.
+    /// This host has the right; with it what came along, if another host passed it on.
     Held(Box<Inode>, Option<Box<Handed>>),
-    /// Nobody needs it.
+    /// Nobody needs a right to write this file.
     Unneeded(Box<Inode>),
-    /// Somebody else has it.
+    /// Another host has it.
     HeldBy(Owner),
-    /// It is open at the host that may write, or may soon: it is to be written through that one.
+    /// The file is open at the host that has the right, or may be opened there at any moment: it is written through that host.
     InUse(NodeId),
-    /// To be asked again.
+    /// The question has to be asked again.
     Again(Retry),
 }
 
 impl Leases {
-    /// Asks for the right to write: first the host that has it, where that is likely to be known and this one has only
-    /// just looked the file up, then the metadata.
+    /// Asks for the right to write. If the file was looked up just now and its record tells which host is likely to have the
+    /// right, that host is asked first, then the metadata.
     pub(super) fn ask_for_right(
         &self,
         cluster: &Arc<Cluster>,
@@ -72,10 +72,10 @@ impl Leases {
         if let Some(holder) = self.likely_holder(cluster, state) {
             self.passed.forget(ino);
             match self.ask_holder(cluster, &holder, ino) {
-                // It has not; somebody else may.
+                // That host does not have it; another one may.
                 Ok(None) => {}
                 Ok(Some(asked)) => return Ok(asked),
-                // It may have passed the right on all the same, which the metadata know.
+                // It may have passed the right on although no answer came; the metadata know.
                 Err(error) => {
                     tracing::debug!(%ino, %holder, %error, "the likely writer");
                     self.passed.doubt_right(ino, &self.queue);
@@ -89,7 +89,7 @@ impl Leases {
             WriteLease::HeldBy(holder) => match self.ask_holder(cluster, &holder.node, ino) {
                 Ok(Some(asked)) => asked,
                 Ok(None) => Asked::Again(Retry::contended(Duration::ZERO)),
-                // Either it answers again soon, or it is declared lost, and then its lease is.
+                // Either the holder answers again soon, or it is declared lost, and its lease with it.
                 Err(error) => {
                     self.passed.doubt_right(ino, &self.queue);
                     Asked::Again(Retry::silent(error))
@@ -106,7 +106,7 @@ impl Leases {
         cluster.home_of(backing.tier).ok().filter(|_| is_recent)
     }
 
-    /// Asks a host to pass the right on; none if it is nobody's, as far as that host knows.
+    /// Asks a host to pass the right on; none if that host does not have it.
     fn ask_holder(
         &self,
         cluster: &Arc<Cluster>,
@@ -132,7 +132,7 @@ impl WriteRights for Leases {
     fn inherit(&self, ino: InodeId) -> Result<()> {
         let inherited = self.with_live(ino, |state| {
             let attempt = self.prepare(ino, state, Some(Content::Kept))?;
-            // Whoever only reads it needs no lease, and may go on for as long as it likes.
+            // Programs that only read need no lease, and may keep the file open for as long as they like.
             if matches!(attempt, Attempt::Done(_)) && state.writers == 0 && state.is_recorded() {
                 self.rights.give_lease_back(ino, state);
                 if !state.is_open() {
@@ -154,14 +154,14 @@ impl WriteRights for Leases {
 
 /// The holder's side.
 impl Leases {
-    /// Another host wants to write, or to take the bytes to itself. A right that this host has then is nobody's, or nothing
-    /// is known of the file here.
+    /// Another host wants to write, or to take the bytes to itself: this host gives up its right to write, if it has it. Then
+    /// nobody has the right, or the `heir`.
     pub(crate) fn give_up(&self, ino: InodeId, heir: Option<Owner>) -> Result<Recalled> {
         let release = heir.map_or(Release::Recalled, Release::PassedTo);
         self.let_go_of(ino, &release, 0).map(|(recalled, _)| recalled)
     }
 
-    /// Another host wants to write: a right that this host has passes to it, with the bytes if they are at most
+    /// Another host wants to write: this host passes its right on to it, if it has it, with the bytes if they are at most
     /// `wanted_bytes`.
     pub(crate) fn hand_over(
         &self,
@@ -180,7 +180,7 @@ impl Leases {
     ) -> Result<(Recalled, Option<PassedOn>)> {
         let outcome = self.live.try_with(ino, SOON, |state| {
             if state.striped().is_some() {
-                // There is no lease any more.
+                // A striped file is written without a lease.
                 return Ok((Recalled::Released, None));
             }
             if state.is_open() {
@@ -191,7 +191,7 @@ impl Leases {
                     return Ok((Recalled::Later(SOON), None));
                 }
                 let released = self.rights.release_unknown(ino);
-                // Without an answer it may be this host's still, or of this life by now.
+                // Without an answer this host may still have the right.
                 released.inspect_err(|_| self.passed.doubt_right(ino, &self.queue))?;
                 return Ok((Recalled::Released, None));
             }
@@ -212,13 +212,13 @@ impl Leases {
         wanted_bytes: u32,
     ) -> Result<(Recalled, Option<PassedOn>)> {
         if state.publishing.is_withheld() {
-            // What was published has its copies, until this has some; whoever wants to write does so here.
+            // The published content stays in its copies until the new one has copies; the other host writes through this one.
             return Ok((Recalled::InUse, None));
         }
         let local = state.local().map(|local| (local.backing, Arc::clone(&local.ro)));
         let settled = self.settler.settle_and_tell(ino, state, release)?;
         if let Settled::NotYet = settled {
-            // Somebody has it mapped still, or what it holds is withheld.
+            // A program has the file mapped, or its content is withheld.
             return Ok((Recalled::InUse, None));
         }
         if !matches!(release, Release::PassedTo(_)) {
@@ -227,7 +227,7 @@ impl Leases {
         self.passed.note(ino);
         let Settled::As(record) = settled else { return Ok((Recalled::Released, None)) };
         let file = local.filter(|(backing, _)| record.layout.backing() == Some(*backing));
-        // Nobody can write to it any more, so these are the bytes of the record.
+        // Nobody can write to the file any more, so it holds what the record says.
         let content = file.and_then(|(_, file)| self.content_to_send(&file, &record, wanted_bytes));
         Ok((Recalled::Released, Some((*record, content))))
     }
@@ -241,7 +241,7 @@ impl Leases {
         let len = u32::try_from(record.size_bytes).ok().filter(|len| *len <= wanted_bytes)?;
         let mut bytes = self.cluster.as_ref()?.buffer(usize::try_from(len).ok()?);
         let read = file.read_at(&mut bytes, 0);
-        // What cannot be read here is asked for by the way that tells of it.
+        // If reading fails nothing is sent: the other host then reads the file from here, and hears the error.
         read.is_ok_and(|n| n == bytes.len()).then_some(bytes)
     }
 }

@@ -40,17 +40,17 @@ use crate::space::tiers::Tiers;
 
 /// How long an open tries to get a lease while other hosts pass it between them.
 const PATIENCE: Duration = Duration::from_secs(8);
-/// How long a holder of a lease may take to answer, and when one that did not is asked again.
+/// How long the holder of a lease may take to answer, and after which pause a silent one is asked again.
 pub(crate) const HOLDER_PATIENCE: Duration = Duration::from_secs(2);
 const SILENT: Duration = Duration::from_millis(200);
 /// How long the home of a file may take to answer.
 pub(crate) const HOME_PATIENCE: Duration = Duration::from_secs(5);
-/// Between two looks whether a reader past the process, or the writer elsewhere, has closed the file.
+/// The pause between two looks whether a reader by passthrough here, or the writer elsewhere, has closed the file.
 const PASSED: Duration = Duration::from_millis(50);
-/// A file that is just moving is looked for again after so long.
+/// The pause before a file that is just moving is looked for again.
 const MOVING: Duration = Duration::from_millis(5);
 
-/// An attempt that may have to be made again, with the entry let go of in between.
+/// The outcome of an attempt; between two attempts the entry is not locked.
 pub(crate) enum Attempt<T> {
     /// It is done.
     Done(T),
@@ -58,7 +58,7 @@ pub(crate) enum Attempt<T> {
     Again(Retry),
 }
 
-/// When to try again, and what is to be said when there is no time left for that.
+/// When to try again, and the error if there is no time left for that.
 pub(crate) struct Retry {
     after: Duration,
     error: Error,
@@ -90,14 +90,14 @@ pub(crate) enum Content {
     Dropped,
 }
 
-/// Where the bytes of a file are that is to come here.
+/// Where the bytes are of a file that is moving to this host.
 #[derive(Clone, Copy)]
 pub(crate) enum Source<'s> {
     /// Here, in a file that the kernel reads.
     Here,
     /// At the first of these hosts that serves it.
     Hosts(&'s [NodeId]),
-    /// They were sent, all of them.
+    /// They were sent along with the right, all of them.
     Sent(&'s [u8]),
 }
 
@@ -148,8 +148,8 @@ impl Leases {
         }
     }
 
-    /// Makes the entry fit for an open: its body is that of the record, and with `write` this host may
-    /// write, or writes through the host that may.
+    /// Prepares the entry for an open: its body becomes that of the record, and with `write` this host gets the right to
+    /// write, or opens the file for writing at the host that has it.
     pub(crate) fn prepare(
         &self,
         ino: InodeId,
@@ -161,21 +161,21 @@ impl Leases {
         };
         state.require_ours()?;
         match self.following.end_writing_elsewhere(ino, state) {
-            // Who is to write does not need it.
+            // An open for writing goes on: it may get the bytes together with the right to write.
             Err(error) if write.is_some() && is_of_the_host(&error) => {}
             ended => ended?,
         }
         let Some(content) = write else {
             if !state.is_open() {
-                // Whoever opens it keeps it open, and would go on reading what another host has changed since.
+                // The file stays open, and its reader would go on reading what another host may have changed.
                 self.rights.confirm_lease(ino, state)?;
             }
             let inode = self.regular(ino)?;
             self.renew_stamp(&inode, state);
             let renewed = self.following.renew_body(state, &inode);
             return match renewed.and_then(|()| state.require_whole_copy(&inode)) {
-                // It moved between the record and the question to its home; or who has an older copy open here, past the
-                // process, is about to close it.
+                // The file moved after its record was read; or a program that reads an older copy here by passthrough is
+                // about to close it.
                 Err(error @ Error::Busy(_)) => Ok(Attempt::Again(Retry { after: MOVING, error })),
                 Err(error) if is_of_the_host(&error) && state.body.is_none() => self
                     .following
@@ -208,7 +208,7 @@ impl Leases {
         }
     }
 
-    /// The metadata say that this host may write: makes the entry fit for it.
+    /// The metadata say that this host may write: prepares the entry for that.
     fn use_right(
         &self,
         cluster: &Arc<Cluster>,
@@ -229,7 +229,7 @@ impl Leases {
             }
         }
         let outcome = match self.settle_in(cluster, inode, state, content, handed) {
-            // It moved once more meanwhile, or who has an older copy open here is about to close it.
+            // The file moved once more, or a program that has an older copy open here is about to close it.
             Err(error @ Error::Busy(_)) => Ok(Attempt::Again(Retry { after: MOVING, error })),
             outcome => outcome,
         };
@@ -240,7 +240,7 @@ impl Leases {
         outcome
     }
 
-    /// Makes a file striped that has no bytes and is to be so, with the lease to it, which goes.
+    /// Makes a file striped that has no bytes, if its hints say so; this host has the lease to it, which ends with that.
     pub(crate) fn stripe_new(
         &self,
         cluster: &Arc<Cluster>,
@@ -254,7 +254,7 @@ impl Leases {
         Ok(Some(inode))
     }
 
-    /// Asks the home of a file that is open here anew whether it vouches for what is read, if it did not.
+    /// Asks the home of a file that is open here once more to vouch for its content, if it did not at the open.
     fn renew_stamp(&self, inode: &Inode, state: &mut LiveState) {
         let is_unsure = |remote: &Arc<RemoteFile>| {
             !remote.may_write() && !self.far_pages.is_vouched(inode.ino, remote)
@@ -272,8 +272,8 @@ impl Leases {
         Ok(inode)
     }
 
-    /// The holder's life is over: its lease is free for whoever needs none of the bytes that went with it. Its copy goes
-    /// in the same commit: whatever comes next, nobody takes for published what it wrote.
+    /// The holder's life is over: frees its lease, unless the content is needed and only that host has it. The same commit takes
+    /// that host's copy out of the record: what it wrote and did not publish must never be taken for the file.
     fn take_lease_over(
         &self,
         cluster: &Cluster,
@@ -282,10 +282,10 @@ impl Leases {
         content: Content,
     ) -> Result<Attempt<Inode>> {
         if content == Content::Kept {
-            // If all copies are lost its mark stays: only its home can tell what the file has become.
+            // If all copies are lost the mark stays: only the lost host knows what the file has become.
             require_some_copy(cluster, &self.regular(ino)?)?;
         }
-        // A life of this host before has left nothing that is not known here.
+        // If the holder is an earlier life of this host, its copy is in a tier here, and stays in the record.
         let is_his = |copy: &BackingRef| {
             !self.tiers.has(copy.tier)
                 && cluster.home_of(copy.tier).is_ok_and(|home| home == holder.node)
@@ -294,7 +294,7 @@ impl Leases {
             tracing::warn!(%ino, %holder, "took over the right to write from a host that is gone");
             self.replicas.note_dropped(&dropped);
             if !dropped.is_empty() {
-                // Whoever settles the file sees to its copies; if the right comes to nothing, somebody has to.
+                // The host that settles the file makes its copies; if nobody gets the right, this host does.
                 self.replicas.queue.add(ino, 0);
             }
         }
@@ -315,7 +315,7 @@ impl Leases {
         let Some(backing) = foreign else {
             self.following.renew_body(state, inode)?;
             if state.is_passed() && state.kept().is_some() {
-                // What the kernel reads is the file that it writes to.
+                // The kernel reads a backing file here by passthrough, so that same file has to be the one that is written.
                 state.hints = own_hints(&self.namespace, inode)?;
                 return self
                     .moving
@@ -327,33 +327,33 @@ impl Leases {
         };
         let home = cluster.home_of(backing.tier)?;
         if state.is_passed() {
-            // What the kernel reads may be a copy that is not the file's any more.
+            // The copy that the kernel reads by passthrough may not be the file's any more.
             self.following.renew_body(state, inode)?;
         }
         let own = own.filter(|_| !(state.is_passed() && state.kept().is_some()));
         let hints = own_hints(&self.namespace, inode)?;
         let handed = handed.filter(|handed| handed.from == home);
         let recalled = match handed {
-            // Nobody had it open there when it passed the right on.
+            // Nobody had the file open at its home when that passed the right on.
             Some(_) => Ok(Recalled::Released),
             None => cluster.recall(&home, inode.ino, None, HOME_PATIENCE),
         };
         match (recalled, content) {
             (Ok(Recalled::Later(pause)), _) => Ok(Attempt::Again(Retry::contended(pause))),
             (Ok(Recalled::InUse), _) => {
-                // Whoever reads there keeps reading the same file, so that is where it is written.
+                // Programs there have the file open, so it is written there, where they read it.
                 self.rights.give_lease_back(inode.ino, state);
                 self.write_through(cluster, home, inode.ino, state)
             }
             (recalled, _) if let Some(own) = own => {
-                // What the old home holds may be more than it published, unless it could be asked.
+                // If the old home could not be asked, it may hold more than it published: its copy is given up.
                 let given_up = recalled.is_err().then_some(backing);
                 self.moving.become_home(inode, own, given_up, state).map(Attempt::Done)
             }
             (Ok(Recalled::Released) | Err(_), Content::Dropped)
                 if !self.placing.comes_here(&hints, &home, 0) =>
             {
-                // It is a new file from here on, and goes where such files go.
+                // From here on the file counts as new, and is placed like one.
                 state.hints = hints;
                 self.elsewhere.drop_content(inode, state)?;
                 self.regular(inode.ino).map(Attempt::Done)
@@ -361,7 +361,7 @@ impl Leases {
             (Ok(Recalled::Released), Content::Kept)
                 if !self.placing.comes_here(&hints, &home, inode.size_bytes) =>
             {
-                // It stays where it is.
+                // The file stays where it is.
                 self.rights.give_lease_back(inode.ino, state);
                 self.write_through(cluster, home, inode.ino, state)
             }
@@ -387,8 +387,8 @@ impl Leases {
         }
     }
 
-    /// Opens the file for writing at the host that may, unless it is to be tried again: it is telling readers of the file
-    /// that it is about to be written, or the file is moving.
+    /// Opens the file for writing at the host that has the right. That is tried again later while that host tells readers of
+    /// the file that it is about to be written, or while the file moves.
     fn write_through(
         &self,
         cluster: &Arc<Cluster>,
@@ -397,7 +397,7 @@ impl Leases {
         state: &mut LiveState,
     ) -> Result<Attempt<Inode>> {
         if state.handles > 0 && state.mode == IoMode::Passthrough {
-            // The kernel reads and writes a file past the process for all who have it open, or for none.
+            // All who have a file open share its I/O mode: with passthrough the kernel would not send the writes here.
             return Ok(Attempt::Again(Retry::after(
                 PASSED,
                 "another host is writing to the file, which is open here for reading past the process",
@@ -410,7 +410,7 @@ impl Leases {
             opened => opened?,
         };
         let inode = self.regular(ino)?;
-        // Who finds a file with its bytes looks for no hints.
+        // Hints are read when the body is loaded, and only then.
         state.hints = own_hints(&self.namespace, &inode)?;
         state.overlay.size_bytes = remote.size_bytes();
         state.body = Some(Body::remote(remote));
@@ -419,8 +419,8 @@ impl Leases {
         Ok(Attempt::Done(inode))
     }
 
-    /// Opens a file for another host, for one that keeps what it reads if there is a `follower`: a file whose bytes are
-    /// here, or that is being written here.
+    /// Opens a file for another host: one whose bytes are here, or that is being written here. With `follower` that host may
+    /// keep what it reads.
     pub(crate) fn open_for_peer(
         &self,
         ino: InodeId,
@@ -442,7 +442,7 @@ impl Leases {
     ) -> Result<PeerOpening> {
         state.require_ours()?;
         if may_write && self.followers.recall_followers(ino, state).is_some() {
-            // Its own kernel may have pages, so it lets go of its entry meanwhile.
+            // The asker's own kernel may have pages to drop first, so the asker unlocks its entry and tries again.
             return Err(being_told());
         }
         let known = if may_write { None } else { self.rights.known_record(state) };
@@ -483,7 +483,7 @@ impl Leases {
     }
 }
 
-/// That the bytes are not read from another host because the copy here is broken (see [`Following::read_elsewhere`]).
+/// EIO if the file is read from another host because the copy here is broken (see [`Following::read_elsewhere`]).
 fn require_here(state: &LiveState, inode: &Inode) -> Result<()> {
     if state.remote().is_none_or(|remote| remote.may_write()) {
         return Ok(());

@@ -1,5 +1,6 @@
-//! What this host knows of rights to write that no live file here has: those that it has passed on and not asked for since,
-//! for which it need not ask the metadata; and those that the metadata may say it has, because a commit had no answer.
+//! Rights to write that no live file here has. Either this host passed the right on and has not asked for it since: then it
+//! need not ask the metadata whether it has it. Or a commit had no answer, and the metadata may say that this host has the
+//! right: then that is found out, and the right is given back.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -11,14 +12,14 @@ use intarsia_types::{Error, InodeId, Result};
 use crate::background::queue::Queue;
 use crate::space::ledger::is_uncertain;
 
-/// Most files that are remembered; of others the record is asked.
+/// Most files that are remembered; for others the record is read.
 const FILES_MAX: usize = 4096;
 
 pub(crate) struct Passed {
     files: Mutex<HashSet<InodeId>>,
-    /// Since when it is not known who has the right.
+    /// Files of which it is not known whether this host has the right, and since when.
     unsure: Mutex<HashMap<Unsure, Instant>>,
-    /// When this process began, until it has looked for what its lives before may have got since.
+    /// When this process began; none once it has looked for rights that earlier lives of this host may have got since.
     begun: Mutex<Option<Instant>>,
 }
 
@@ -32,9 +33,9 @@ impl Default for Passed {
 /// A file that this host may have the right to write.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Unsure {
-    /// A file that it asked for.
+    /// A file whose right it asked for.
     File(InodeId),
-    /// A new file, if it was created: its directory and name.
+    /// A new file, which may have been created or not: its directory and name.
     New(InodeId, Box<[u8]>),
 }
 
@@ -51,56 +52,56 @@ impl Passed {
         self.files.lock().contains(&ino)
     }
 
-    /// Another host is about to pass the right on to this one, whether the metadata's answer comes or not.
+    /// This host is about to get the right: it is not known any more to be passed on.
     pub(super) fn forget(&self, ino: InodeId) {
         self.files.lock().remove(&ino);
     }
 
-    /// Asks for the right to write to a file, which this host has from the moment on that the metadata say so, whether
-    /// their answer comes or not.
+    /// Asks the metadata for the right to write to a file. If no answer comes, this host may have the right all the same, and
+    /// that is noted.
     pub(crate) fn acquire_write(&self, namespace: &Namespace, ino: InodeId) -> Result<WriteLease> {
         self.forget(ino);
         namespace.acquire_write(ino).inspect_err(|error| self.doubt(ino, error))
     }
 
-    /// A change of who may write failed with `error`; without an answer the metadata may say that this host may, which
-    /// nothing here knows of.
+    /// A change of who may write failed with `error`. If that means that there was no answer, this host may have the right
+    /// without knowing.
     pub(crate) fn doubt(&self, ino: InodeId, error: &Error) {
         if is_uncertain(error) {
             self.doubt_again(Unsure::File(ino));
         }
     }
 
-    /// The same of a file that was to be created.
+    /// As [`doubt`](Self::doubt), for a file that was to be created.
     pub(crate) fn doubt_new(&self, parent: InodeId, name: &[u8], error: &Error) {
         if is_uncertain(error) {
             self.doubt_again(Unsure::New(parent, name.into()));
         }
     }
 
-    /// This host may have the right to write to a file, or get it yet, without that anybody here knows: the collector asks.
+    /// This host may have the right to write to a file, or may still get it, without knowing: the collector finds out.
     pub(crate) fn doubt_right(&self, ino: InodeId, collector: &Queue) {
         self.doubt_again(Unsure::File(ino));
         collector.collect();
     }
 
-    /// It is not known, or still not.
+    /// It is not known, or still not known, whether this host has the right.
     pub(super) fn doubt_again(&self, file: Unsure) {
         self.unsure.lock().insert(file, Instant::now());
     }
 
-    /// Those files whose change was so long ago that it is made by now or never.
+    /// Takes the files whose change is at least `age` old: by then it has taken effect, or never will.
     pub(super) fn take_unsure(&self, age: Duration) -> Vec<Unsure> {
         let mut unsure = self.unsure.lock();
         unsure.extract_if(|_, since| since.elapsed() >= age).map(|(file, _)| file).collect()
     }
 
-    /// Whether this process began so long ago, and has not looked since for rights that its lives before got late.
+    /// Whether this process began at least `age` ago and has not looked yet for rights that earlier lives got late.
     pub(super) fn awaits_late_rights(&self, age: Duration) -> bool {
         self.begun.lock().is_some_and(|begun| begun.elapsed() >= age)
     }
 
-    /// It has.
+    /// This process has looked for them.
     pub(super) fn has_found_late_rights(&self) {
         *self.begun.lock() = None;
     }
