@@ -30,7 +30,7 @@ impl EarlyFold {
         Self { len: content.len(), sum: block_sum(content) }
     }
 
-    /// Whether this is what stands beside an inode now.
+    /// Whether the content beside an inode is this one.
     pub(super) fn is_beside(self, inode: &Inode, namespace: &Namespace) -> Result<bool> {
         if inode.size_bytes != self.len as u64 {
             return Ok(false);
@@ -63,8 +63,8 @@ pub(crate) fn fold_record(inode: &mut Inode, content: &[u8], extras: &mut Vec<Ex
     inode.blocks_512 = inode.size_bytes.div_ceil(512);
 }
 
-/// Makes an inode's record name the backing file that it does not name. If it names it all the same, because the answer to an
-/// earlier change was lost, it goes on naming the copies that came with that: who drops them has to give them back.
+/// Makes an inode's record name the backing file instead of the content beside it. If the record names the file already,
+/// because a change whose answer was lost took effect, its other copies stay named: they must not be forgotten.
 pub(crate) fn unfold_record(inode: &mut Inode, home: BackingRef, extras: &mut Vec<Extra>) {
     if !inode.layout.copies().contains(&home) {
         inode.layout = Layout::Local(home);
@@ -112,8 +112,8 @@ impl Publisher {
 }
 
 impl Settler {
-    /// Whether a closed file that was folded early wants nothing but that its lease is given back. Not so while
-    /// it may be mapped.
+    /// Whether a closed file that was folded early has settled but for its lease: it is not mapped, and its backing file holds
+    /// what was published.
     fn is_ready(&self, state: &mut LiveState) -> Result<bool> {
         if state.is_open() || state.names.is_orphan() || state.overlay.is_dirty {
             return Ok(false);
@@ -127,12 +127,12 @@ impl Settler {
 
     /// Lets those of `files` settle that were folded early and have not changed since; the others are returned.
     pub(crate) fn settle_folded(&self, files: &[InodeId]) -> Vec<InodeId> {
-        // All of them are held until the last is done.
+        // Their entries stay locked until the last file is done.
         let _limit = limit_unawaited();
         let lives: Vec<_> = files.iter().map(|ino| (*ino, self.live.get(*ino))).collect();
         let (mut ready, mut left) = (Vec::new(), Vec::new());
         for (ino, live) in &lives {
-            // Not waited for: whoever has it may be waiting for one that is held here already.
+            // Without waiting: the thread that has this entry may be waiting for one that is locked here.
             let state =
                 live.as_ref().and_then(|live| live.try_lock()).filter(|s| !s.entry.is_gone());
             let ready_state = state
@@ -161,13 +161,13 @@ impl Settler {
         left
     }
 
-    /// The file has settled: its backing file becomes a ready one again.
+    /// The file has settled: its backing file goes back to the pool.
     fn end_folded(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
         self.count_settled(state);
         state.entry.take();
         state.naming.name();
         let Some(LocalBody { backing, ro, .. }) = state.take_local() else { return Ok(()) };
-        // The pages that passthrough left behind belong to the backing file; who reads next would miss them.
+        // The kernel's pages from passthrough are those of the backing file; the next reader would find none.
         if let Some(page_cache) = self.kernel.page_cache()
             && state.hints.cache() != Some(CacheHint::None)
             && let Ok(stat) = ro.stat()
@@ -184,7 +184,7 @@ impl Settler {
         self.reclaimer.give_back(ino, backing, ro)
     }
 
-    /// Settles one closed file that was folded early, as far as that can be done now; whether it has settled.
+    /// Settles one closed file that was folded early, if that can be done now; returns whether it has settled.
     pub(crate) fn settle_one_folded(
         &self,
         ino: InodeId,
@@ -209,18 +209,18 @@ impl Settler {
             state.local().is_some_and(|local| !is_unshared(local.ro.file()).unwrap_or(false));
         state.overlay.is_dirty = true;
         if is_mapped {
-            // It may be written to for long: not without a name.
+            // It may be written to for a long time, so a record has to name it.
             state.naming.keep_name();
         }
-        // What is removed has no need of copies.
+        // A file without a name needs no copies.
         if !state.names.is_orphan() && state.awaits_copies(&self.placing, Moment::Sync) {
-            // What was published outlives this host beside the inode, until its successor has the copies that are to do so.
+            // The published content beside the inode outlives this host, so it stays until the new content has its copies.
             state.publishing.withhold();
             return Ok(false);
         }
         match self.publisher.persist(ino, state) {
             Err(Error::NotFound) => {
-                // Removed by another host; with the record went the mark. Or it was never recorded.
+                // Another host removed the file, and the mark went with the record; or the file was never recorded.
                 self.removal.forget(ino, state);
                 Err(Error::NotFound)
             }

@@ -33,9 +33,9 @@ use crate::space::ledger::Ledger;
 use crate::space::placing::{Placing, pattern_of_place};
 use crate::space::tiers::{Tiers, full};
 
-/// Hosts that are asked to take in one file: what is known of their room is up to a beat old.
+/// How many hosts are asked to take in one file; more than one, because their room is known as of the last beat.
 const HOSTS_ASKED: usize = 4;
-/// Between two lines about it in the log.
+/// The pause between two lines in the log about files that go elsewhere.
 const TOLD_EVERY: Duration = Duration::from_secs(10);
 
 /// When the log last said that files go elsewhere, or nowhere.
@@ -67,7 +67,7 @@ pub(crate) struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// The tier here in which a new file is to be born, unless it is to be born elsewhere.
+    /// The tier here in which a new file is placed; none if it is placed at another host.
     pub(crate) fn tier_for_new(&self, hints: &HintSet, seed: u64) -> Option<TierId> {
         self.remote_cache.make_room();
         match self.placing.plan_for_new(hints, seed).home {
@@ -76,8 +76,8 @@ impl Elsewhere {
         }
     }
 
-    /// Has an inline body, which is about to grow, in a backing file: in a tier here, or at another host where there is
-    /// no room here. Copies a lower file into one.
+    /// Moves an inline body, which is about to grow, to a backing file: in a tier here, or at another host if there is no room
+    /// here. Copies a file of the lower file system to a backing file here.
     pub(crate) fn unfold(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
         match state.inline() {
             Some(_) => self.give_home(ino, state),
@@ -85,7 +85,7 @@ impl Elsewhere {
         }
     }
 
-    /// Moves the bytes that stand beside the inode to where a growing file is to have them.
+    /// Moves the bytes that stand beside the inode to the host and tier that the policy chooses for a growing file.
     fn give_home(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
         self.remote_cache.make_room();
         let Plan { home, reason, .. } = self.placing.plan_for_new(&state.hints, ino.0);
@@ -115,12 +115,12 @@ impl Elsewhere {
         }
     }
 
-    /// Whether a file that is born here is where its hints wish it.
+    /// Whether a file that is placed here is where its hints wish it.
     pub(crate) fn is_as_wished(&self, hints: &HintSet, reason: Reason) -> bool {
         reason.is_wish() || self.placing.wish_of(hints) == Wish::Maker
     }
 
-    /// Counts a file whose hints say where it is to be, if they do; `why` it is where it is.
+    /// Counts a file whose hints say where to place it; `why` says why it was placed where it is.
     pub(crate) fn note_placed(&self, hints: &HintSet, is_as_wished: bool, why: &'static str) {
         let wish = self.placing.wish_of(hints);
         if let Some(pattern) = pattern_of_place(hints, &wish) {
@@ -162,7 +162,7 @@ impl Elsewhere {
             && !is_passed
     }
 
-    /// Has the first of `hosts` that will take the file in. `false` when none did, and all is as it was.
+    /// Offers the file to `hosts` in turn until one takes it in. `false` when none did; then nothing has changed.
     fn hand_out(
         &self,
         ino: InodeId,
@@ -174,7 +174,7 @@ impl Elsewhere {
             return Ok(false);
         };
         let bytes = bytes.to_vec();
-        // Else no other host knows of the file.
+        // A deferred create is committed first: else no other host knows of the file.
         self.namespace.keep_promise(ino)?;
         for host in hosts.iter().take(HOSTS_ASKED) {
             let taken = match RemoteFile::take_in(cluster, host, ino, &bytes) {
@@ -194,7 +194,7 @@ impl Elsewhere {
         Ok(false)
     }
 
-    /// `host` did not say that it took the file in. The file, if it did nevertheless.
+    /// `host` did not say that it took the file in. Returns the open file if it did so nevertheless.
     fn after_refusal(
         &self,
         cluster: &Arc<Cluster>,
@@ -205,7 +205,7 @@ impl Elsewhere {
     ) -> Result<Option<RemoteFile>> {
         let mut held = self.passed.acquire_write(&self.namespace, ino)?;
         if let WriteLease::Held(_) = held {
-            // The request may still be on its way: it takes nothing in once the record is another one.
+            // The request may still be on its way: changing the record makes it fail.
             let changed = self.namespace.update_with(ino, &[Extra::HoldWritable], |_| Ok(()));
             if let Ok(inode) = &changed {
                 state.note_own_change(inode);
@@ -220,12 +220,12 @@ impl Elsewhere {
             }
             WriteLease::HeldBy(_) | WriteLease::Unneeded(_) => Err(refusal),
         };
-        // What was written here and not published is with whoever took it, or lost.
+        // What was written here and not published is at the host that took the file, or lost.
         taken.map(Some).inspect_err(|_| {
             state.right.release();
             state.right.lose();
             state.overlay.is_dirty = false;
-            // Who took it may still fail to make room for it, and give the right back to this host.
+            // The host that took the file may fail to make room for it, and give the right back to this one.
             self.passed.doubt_right(ino, &self.queue);
         })
     }
@@ -242,11 +242,11 @@ impl Elsewhere {
         tracing::debug!(%ino, %host, reason = why, "a new file went to another host");
     }
 
-    /// Becomes the home of a file that `asker` has the lease to and no room for. It holds `content`. How long it is.
+    /// Becomes the home of a file with `content` that `asker` has the lease to and no room for. Returns its length.
     ///
     /// # Errors
     /// [`Error::NoSpace`] without a tier above its watermark, [`Error::Busy`] for a file that `asker` may not write,
-    /// or that has its bytes in a tier. After a failure `asker` has the lease, unless the metadata cannot be told.
+    /// or that has its bytes in a tier. After a failure `asker` has the lease again, unless the metadata do not answer.
     pub(crate) fn take_in(&self, asker: &NodeId, ino: InodeId, content: &[u8]) -> Result<u64> {
         self.live.reach(ino, |state| {
             state.require_ours()?;
@@ -282,7 +282,7 @@ impl Elsewhere {
         })
     }
 
-    /// Puts `content`, of which the record may not know yet, into a backing file.
+    /// Puts `content`, which may not be recorded yet, into a backing file.
     fn fill(
         &self,
         inode: &Inode,
@@ -303,7 +303,7 @@ impl Elsewhere {
         state.unfold_into(&self.bodies, inode.ino, tier)
     }
 
-    /// Gives the lease back to whom it came from, with nothing changed.
+    /// Gives the lease back to the host that had it, with the file unchanged.
     fn return_to(&self, owner: &Owner, ino: InodeId, state: &mut LiveState) {
         state.drop_body(&self.ledger, ino);
         state.overlay = crate::inode::live::Overlay::default();
@@ -316,8 +316,8 @@ impl Elsewhere {
         }
     }
 
-    /// Before a file is cut to nothing, or written that holds nothing: lets go of its backing file here if this tier has
-    /// no room even without it and another host has. It is a new file then.
+    /// Called before a file is cut to nothing, or an empty file is written: gives up its backing file here if its tier has no
+    /// room even without it and another host has. From then on the file is placed like a new one.
     pub(crate) fn let_go_for_room(
         &self,
         inode: &Inode,
@@ -345,8 +345,8 @@ impl Elsewhere {
         self.drop_content(inode, state).map(drop)
     }
 
-    /// Before a file that holds nothing is written: lets go of its backing file here if its hints wish it at another host,
-    /// or dealt over several. They may have been set since it was made. It is a new file then, of which this is the record.
+    /// Called before an empty file is written: gives up its backing file here if its hints, which may have been set since it was
+    /// made, wish it at another host or dealt over several. Returns its record; from then on it is placed like a new file.
     pub(crate) fn let_go_as_wished(
         &self,
         inode: &Inode,
@@ -374,7 +374,7 @@ impl Elsewhere {
         Ok(Some(inode.clone()))
     }
 
-    /// Whether a new file with these hints is not to be here, or not as a whole.
+    /// Whether the hints wish a new file at another host, or dealt over several.
     fn is_wished_away(&self, ino: InodeId, hints: &HintSet) -> Result<bool> {
         if self.bodies.stripes.wanted(hints)?.is_some() {
             return Ok(true);
@@ -383,7 +383,7 @@ impl Elsewhere {
         Ok(matches!(home, Home::Elsewhere { .. }) && reason.is_wish())
     }
 
-    /// Lets go of a backing file that no record names, and that holds nothing.
+    /// Gives up an empty backing file that no record names.
     fn drop_unnamed(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
         state.naming.name();
         let Some(LocalBody { backing, .. }) = state.take_local() else { return Ok(()) };
@@ -400,8 +400,7 @@ impl Elsewhere {
         matches!(plan.home, Home::Elsewhere { .. })
     }
 
-    /// Records that a file to which this host has the lease holds nothing, and is in no tier any more;
-    /// its record.
+    /// Records that a file to which this host has the lease is empty and in no tier any more. Returns its record.
     pub(crate) fn drop_content(&self, inode: &Inode, state: &mut LiveState) -> Result<Inode> {
         let dropped = inode.layout.copies().to_vec();
         let mut extras = vec![Extra::HoldWritable];
@@ -436,7 +435,7 @@ impl Elsewhere {
     }
 }
 
-/// The file has no bytes anywhere.
+/// Makes the entry that of an empty file.
 fn become_empty(state: &mut LiveState) {
     state.body = Some(Body::empty());
     state.sums.forget();
@@ -446,7 +445,7 @@ fn become_empty(state: &mut LiveState) {
     state.overlay.size_bytes = 0;
 }
 
-/// The file is written through its home from now on, which has all that was written here.
+/// From now on the file is written through its home, which has all that was written here.
 fn hold_remotely(state: &mut LiveState, remote: RemoteFile) {
     state.overlay = crate::inode::live::Overlay::default();
     state.overlay.size_bytes = remote.size_bytes();

@@ -36,7 +36,7 @@ pub(crate) struct Following {
 }
 
 impl Following {
-    /// Has the bytes of a file accessible as the record says, if they are not.
+    /// Opens the bytes of a file as the record says, if they are not open.
     pub(crate) fn ensure_loaded(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
         if state.body.is_some() {
             return Ok(());
@@ -48,14 +48,14 @@ impl Following {
         self.load(state, &inode)
     }
 
-    /// Has the bytes of a file accessible that were not, and knows its hints from then on: who finds a file with its bytes
-    /// looks for no hints.
+    /// Opens the bytes of a file that were not open, and takes its hints from the record: an entry with a body has its hints
+    /// too.
     pub(crate) fn load(&self, state: &mut LiveState, inode: &Inode) -> Result<()> {
         state.hints = own_hints(&self.namespace, inode)?;
         state.load_body(&self.bodies, inode)
     }
 
-    /// Has the body be that of the record, unless it is being written here.
+    /// Brings the body up to date with the record, unless the file is being written here.
     pub(crate) fn renew_body(&self, state: &mut LiveState, inode: &Inode) -> Result<()> {
         if state.writes_stripes() {
             state.renew_stripes(inode);
@@ -66,7 +66,7 @@ impl Following {
             self.replace_body(state, inode)?;
         }
         if state.body.is_none() {
-            // Another host's orphan is not for this one to remove.
+            // In a store of several hosts the host that made it an orphan removes it.
             if inode.nlink == 0 && !self.members.is_shared() {
                 state.names.lose();
             }
@@ -77,8 +77,8 @@ impl Following {
         Ok(())
     }
 
-    /// Makes the body that of the record. If the file was removed or changed again meanwhile, what is open stays
-    /// readable as it was.
+    /// Opens the body that the record says in place of the present one. If the file was removed or changed again meanwhile,
+    /// an open file stays readable as it was.
     pub(super) fn replace_body(&self, state: &mut LiveState, inode: &Inode) -> Result<()> {
         let doubtful = state.doubtful();
         let mut old =
@@ -103,9 +103,9 @@ impl Following {
         loaded
     }
 
-    /// Goes over to reading what the record says, of a file that programs here wrote through its home and have all closed: what
-    /// is open there for writing is lost with the connection, and whoever reads on needs it no more. A file that was removed
-    /// stays as it is open.
+    /// For a file that programs here wrote through its home: once all who wrote have closed it, the others read it as the record
+    /// says. A handle for writing would be lost with the connection to the home, and readers need none. A file that was
+    /// removed stays open as it is.
     pub(crate) fn end_writing_elsewhere(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
         if state.writers > 0 || state.handles == 0 || !state.writes_remotely() {
             return Ok(());
@@ -117,8 +117,8 @@ impl Following {
         }
     }
 
-    /// Goes over to where the record says that the bytes are, of a file that is only read here and could not be read where it is
-    /// open. Whether that is another place.
+    /// For a file that is only read here and could not be read at the host where it is open: opens it where the record says
+    /// that its bytes are by now. Returns whether that is another host.
     pub(crate) fn follow_moved(&self, ino: InodeId, state: &mut LiveState) -> Result<bool> {
         let Some(remote) = state.remote().filter(|remote| !remote.may_write()) else {
             return Ok(false);
@@ -130,7 +130,7 @@ impl Following {
         self.replace_body(state, &inode).map(|()| true)
     }
 
-    /// Whether another host has changed the file since its body was read. What is being written here is newer than
+    /// Whether another host has changed the file since its body was opened. A file that is being written here is newer than
     /// any record.
     fn is_outdated(&self, state: &mut LiveState, inode: &Inode) -> Result<bool> {
         let is_known = state.record.as_ref().is_some_and(|known| known.version == inode.version);
@@ -147,9 +147,9 @@ impl Following {
             self.keep_dropped(inode, state)?;
         }
         let stays = match (state.local(), state.kept()) {
-            // A copy that is named is of what the record says: copies are replaced, never changed.
+            // A copy that the record names has the recorded content: copies are replaced, never changed.
             (Some(local), _) => is_named(local),
-            // While it is open the kernel can be told of no other file.
+            // The kernel cannot be given another backing file while this one is open.
             (None, Some(kept)) if is_passed => {
                 if !is_kept_true(kept) {
                     self.renewal
@@ -158,7 +158,7 @@ impl Following {
                 }
                 true
             }
-            // The file has a place of its own here now.
+            // The record names a copy on this host now, which is read instead of the cached one.
             (None, Some(_)) if self.copies.own(inode).is_some() => false,
             (None, Some(kept)) => is_kept_true(kept),
             (None, None) => false,
@@ -173,9 +173,9 @@ impl Following {
         Ok(!stays)
     }
 
-    /// Goes over to what another host has made of a file that is open here. At once, for if it is removed next it is to
-    /// stay readable. Not a file that is written here: dropping the kernel's pages while it asks for a length keeps it from
-    /// taking that, and who holds a lock would not see to the end.
+    /// Opens what another host has made of a file that is open here. At once, because the file has to stay readable if it is
+    /// removed next. Not for a file that is written here: that would drop the kernel's pages while the kernel asks for the
+    /// length; it would then ignore the answer, and a program with a lock would not see the end of the file.
     pub(crate) fn follow(&self, state: &mut LiveState, inode: &Inode) -> Result<()> {
         if !self.members.is_shared()
             || !state.is_served_by_us()
@@ -201,7 +201,7 @@ impl Following {
         Ok(())
     }
 
-    /// Has a file read from another host, because its copy here cannot be opened; the error `trouble` if no other has it.
+    /// Reads a file from another host, because its copy here cannot be opened; gives the error `trouble` if no other has it.
     pub(crate) fn read_elsewhere(
         &self,
         inode: &Inode,
@@ -225,11 +225,11 @@ impl Following {
         Ok(())
     }
 
-    /// Goes on with a copy that is open here past the process when the record names it no more: it leaves the ledger and
-    /// is kept, so that it can be brought to what the record says now.
+    /// A copy that the kernel reads by passthrough is no longer named by the record: takes it out of the ledger and keeps it
+    /// as a cached copy, which can be brought to the recorded content.
     ///
     /// # Errors
-    /// [`Error::Busy`] when it is gone.
+    /// [`Error::Busy`] when it is no longer in the ledger.
     pub(crate) fn keep_dropped(&self, inode: &Inode, state: &mut LiveState) -> Result<()> {
         let Some(local) = state.local() else { return Ok(()) };
         let BackingRef { tier, file } = local.backing;
@@ -247,10 +247,10 @@ impl Following {
 }
 
 impl LiveState {
-    /// Gives up a copy of this host that is longer or shorter than the record says, where other hosts have copies too.
+    /// Closes a copy here that is longer or shorter than the record says, if other hosts have copies too.
     ///
     /// # Errors
-    /// [`Error::Corrupt`]; then there is no body.
+    /// [`Error::Corrupt`]; then the entry has no body, and the file can be read from another host.
     pub(crate) fn require_whole_copy(&mut self, inode: &Inode) -> Result<()> {
         let is_settled = !self.mark.is_unsettled() && !self.holds_lease() && !self.is_open();
         let has_others = inode.layout.copies().len() > 1;

@@ -35,8 +35,8 @@ pub(crate) struct Moving {
 }
 
 impl Moving {
-    /// Makes this host, which has a copy, the home of a file that nobody writes to. The other copies stay
-    /// named, for they hold what is published, but for `given_up`.
+    /// Makes this host, which has a copy, the home of a file that nobody writes to. The other copies hold the published content
+    /// and stay named, except `given_up`.
     pub(super) fn become_home(
         &self,
         inode: &Inode,
@@ -84,7 +84,7 @@ impl Moving {
         };
         let ready = copied.and_then(|()| match content {
             Content::Kept => {
-                // Who settles it after a crash takes the time of what it finds for that of the last write.
+                // After a crash, settling takes the time of the backing file for that of the last write.
                 new.ro.set_mtime(inode.mtime)?;
                 self.tiers.force_out(&new.ro)
             }
@@ -164,7 +164,7 @@ impl Moving {
         content: Content,
     ) -> Result<(Inode, Vec<BackingRef>)> {
         let home = inode.layout.backing();
-        // Nor does a host have two copies.
+        // A host has one copy of a file, so an older one here goes too.
         let is_kept = |copy: &BackingRef| {
             content == Content::Kept && Some(*copy) != home && !self.tiers.has(copy.tier)
         };

@@ -36,8 +36,8 @@ pub(crate) struct Rights {
 }
 
 impl Rights {
-    /// The record of a file as this host knows it, where it says what the record does of its content and of where that is:
-    /// nobody else changes either while this host holds the right to write.
+    /// The record of a file from memory, if its length and place are certain: no other host changes these while this one holds
+    /// the right to write.
     pub(crate) fn known_record(&self, state: &LiveState) -> Option<Inode> {
         let is_certain = state.holds_lease()
             && state.body.is_some()
@@ -48,11 +48,11 @@ impl Rights {
         state.record.clone().filter(|_| is_certain)
     }
 
-    /// The record of a file that is to settle; an entry whose record is gone forgets what it has.
+    /// The record of a file that is about to settle. If there is none, the entry forgets the bytes of the file.
     pub(crate) fn recorded(&self, ino: InodeId, state: &mut LiveState) -> Result<Inode> {
         let inode = self.namespace.get(ino);
         if matches!(inode, Err(Error::NotFound)) {
-            // Removed by another host; with the record went the mark. Or it was never recorded.
+            // Another host removed the file, and the mark went with the record; or the file was never recorded.
             self.removal.forget(ino, state);
         }
         inode
@@ -65,7 +65,7 @@ impl Rights {
         }
         if let Err(error) = self.clear(ino) {
             tracing::debug!(%ino, %error, "a lease to write is given back later");
-            // Whatever the error: the metadata say still, or may say, that this host may write.
+            // Whatever the error was, the metadata may still say that this host has the right.
             self.passed.doubt_right(ino, &self.queue);
         }
         if state.publishing.take_lacking() {
@@ -73,8 +73,8 @@ impl Rights {
         }
     }
 
-    /// What failed leaves no right to write behind in a file that nobody has open: without bytes here it goes back at once, else
-    /// when the file settles.
+    /// Called after something failed: if nobody has the file open, the right to write goes back, at once if no bytes are here,
+    /// else when the file settles.
     pub(crate) fn leave_right(&self, ino: InodeId, state: &mut LiveState) {
         if state.is_open() || !state.holds_lease() {
             return;
@@ -88,16 +88,16 @@ impl Rights {
         }
     }
 
-    /// Gives back rights to write that the metadata say this host has, and no live file here knows of: the answer to a change
-    /// that asked for one, or gave it back, was lost at least `age` ago.
+    /// Gives back rights to write that this host may have by the metadata while no live file here has them, because the answer
+    /// to a change that asked for the right, or gave it back, was lost at least `age` ago.
     pub(crate) fn return_unknown_rights(&self, age: Duration) {
         for file in self.passed.take_unsure(age) {
             self.return_unknown(file);
         }
     }
 
-    /// Once, `age` after the start: gives back the rights that lives of this host before got after this one had looked for
-    /// what they left. One that was killed may have asked another host for a right, or the metadata, and be answered late.
+    /// Once, `age` after the start: gives back rights that earlier lives of this host got after this one had recovered. A node
+    /// may be killed after it has asked another host, or the metadata, for a right that is given later.
     pub(crate) fn return_late_rights(&self, age: Duration) -> Result<()> {
         if !self.members.is_shared() || !self.passed.awaits_late_rights(age) {
             return Ok(());
@@ -118,7 +118,8 @@ impl Rights {
         Ok(())
     }
 
-    /// Gives a right back that the metadata may say this host has, unless a live file here has it; later if that cannot be.
+    /// Gives back a right that this host may have by the metadata, unless a live file here has it. If that fails it is tried
+    /// again later.
     fn return_unknown(&self, file: Unsure) {
         let ino = match &file {
             Unsure::File(ino) => Ok(*ino),
@@ -145,8 +146,8 @@ impl Rights {
         }
     }
 
-    /// Gives back the right to write to a file whose entry, which the caller has locked, does not know of it: it was
-    /// asked for, and the answer was lost.
+    /// Gives back the right to write to a file if the metadata say that this host has it; its entry, which the caller has
+    /// locked, does not, because the answer to a question for the right was lost.
     pub(crate) fn release_unknown(&self, ino: InodeId) -> Result<()> {
         if self.passed.contains(ino) {
             return Ok(());
@@ -156,7 +157,7 @@ impl Rights {
         else {
             return Ok(());
         };
-        // It may have been got in the life of this host before the others gave that one up.
+        // An earlier life of this host may have got it, before the others gave that life up.
         if holder != me && !self.namespace.hand_over_write(ino, &holder, &me)? {
             return Ok(());
         }
@@ -164,7 +165,7 @@ impl Rights {
         self.clear(ino)
     }
 
-    /// Has the record say that this host, which has the right to write, has it no more.
+    /// Takes the mark of this host's right to write out of the metadata, if it has the right.
     pub(super) fn clear(&self, ino: InodeId) -> Result<()> {
         let extras = [Extra::HoldWritable, Extra::ClearWritable];
         self.namespace.update_with(ino, &extras, |_| Ok(())).map(drop)

@@ -11,12 +11,12 @@ use crate::inode::early_fold::EarlyFold;
 use crate::inode::live::LiveState;
 
 impl LiveState {
-    /// What makes a change of content conditional on the right to write, where others may take it.
+    /// The condition that this host still has the right to write, for a change of content in a store of several hosts.
     pub(crate) fn lease_extras(&self, is_shared: bool) -> Vec<Extra> {
         if is_shared && self.right.binds_changes() { vec![Extra::HoldWritable] } else { Vec::new() }
     }
 
-    /// Has the bytes in a backing file on this host in any case, if they stand beside the inode or in the lower file system.
+    /// Moves bytes from beside the inode, or from the lower file system, to a backing file on this host, whatever room it has.
     pub(crate) fn unfold_here(&mut self, bodies: &Bodies, ino: InodeId) -> Result<()> {
         if self.inline().is_none() {
             return self.copy_up(bodies, ino);
@@ -27,9 +27,9 @@ impl LiveState {
 
     /// Moves an inline body into a backing file of `tier`.
     ///
-    /// The bytes are in the file before the record names it; a crash in between leaves a free file. Where the record is
-    /// a promise to other hosts it keeps the bytes, and names no file, until others are published: as they stand
-    /// beside the inode they outlive this host.
+    /// The bytes are in the file before the record names it; a crash in between leaves a free file. If the content was
+    /// published to other hosts, the record keeps it beside the inode, where it outlives this host, and does not name the file
+    /// until new content is published.
     pub(crate) fn unfold_into(
         &mut self,
         bodies: &Bodies,
@@ -38,11 +38,11 @@ impl LiveState {
     ) -> Result<()> {
         let Some(bytes) = self.inline() else { return Ok(()) };
         let size_bytes = bytes.len() as u64;
-        // Of the bytes themselves, not of what a disk makes of them.
+        // Summed before they are written, so that an error of the disk shows.
         let sums = self.is_strict().then(|| BlockSums::of(bytes));
         let is_shared = bodies.is_shared();
         let published = self.keeps_published(is_shared).then(|| EarlyFold::of(bytes));
-        // A later write is to show against what was published.
+        // The file gets the recorded time, so that a later write shows as a newer one.
         let is_as_recorded = published.is_some() && !self.overlay.is_dirty;
         let mtime = self.record.as_ref().filter(|_| is_as_recorded).map(|record| record.mtime);
         let mut new = bodies.write_out(ino, bytes, tier, mtime)?;
@@ -63,8 +63,8 @@ impl LiveState {
         self.hints.integrity() == Integrity::Strict
     }
 
-    /// Whether the record of a small file keeps its bytes while they are rewritten here. It is marked already as
-    /// being written.
+    /// Whether the record of a small file keeps the published bytes while the file is rewritten here. The file has its mark as
+    /// unsettled already.
     fn keeps_published(&self, is_shared: bool) -> bool {
         is_shared
             && self.holds_lease()
