@@ -26,16 +26,16 @@ use crate::body::remote::RemoteFile;
 use crate::cache::brief_pages::BriefPages;
 use crate::cache::kernel_length::KernelLengths;
 
-/// How long after a writer came a read that would end early is of the former content alone.
+/// For this long after a writer came a read that would end early returns the former content alone.
 const SOON: Duration = Duration::from_secs(1);
-/// Most files that are remembered. Forgetting one costs its pages at the next opening.
+/// Most files that are remembered. If one is forgotten, its pages are dropped at the next open.
 const FILES_MAX: usize = 1 << 16;
 
-/// Has the kernel drop its pages of a file; waits for reads of it under way, and has written pages sent first. No error if it
-/// has none.
+/// Makes the kernel send the written pages of a file and then drop all its pages; waits for reads that are under way. No error
+/// if the kernel has no pages.
 pub type DropPages = dyn Fn(InodeId) -> std::io::Result<()> + Send + Sync;
 
-/// Which content the home of a file vouched for.
+/// The home of a file, and the number under which it vouched for the content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     pub(super) home: NodeId,
@@ -43,7 +43,7 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    /// As another host names it.
+    /// A stamp as its home names it.
     pub(crate) const fn new(home: NodeId, number: u64) -> Self {
         Self { home, number }
     }
@@ -53,19 +53,19 @@ impl Stamp {
 #[derive(Clone, Debug)]
 struct Pages {
     stamp: Stamp,
-    /// When the home took the stamp back.
+    /// When the home took the stamp back; none while it holds.
     withdrawn: Option<Instant>,
-    /// What was fetched ahead before that is outdated.
+    /// Pieces were fetched ahead before that, and are outdated.
     has_old_pieces: bool,
 }
 
 /// A file that is open through the kernel's pages.
 #[derive(Default)]
 pub(crate) struct Paged {
-    /// What it was when it was opened so, for what is missing where it was cut since.
+    /// The content at the open, which fills up reads behind the end where the file was cut since.
     former: Option<Arc<RemoteFile>>,
     told: Told,
-    /// The body is another one than at the last telling.
+    /// The body was replaced since the kernel was last sent a length.
     is_other_body: bool,
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct Paged {
 enum Told {
     #[default]
     Nothing,
-    /// While it dropped pages, which keeps it from taking a length: it asks again when it needs to know.
+    /// Sent while the kernel dropped pages: it ignores such a length, and asks again when it needs one.
     InVain(u64),
     Length(u64),
 }
@@ -82,7 +82,7 @@ enum Told {
 /// How a file is opened for reading.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Grant {
-    /// Through the kernel's pages; those that it has are valid.
+    /// Through the kernel's pages, of which those that it has are valid.
     Kept,
     /// Through the kernel's pages, once it has dropped those that it has.
     Anew(Stamp),
@@ -100,7 +100,7 @@ impl Pages {
 }
 
 impl Grant {
-    /// The stamp that begins to hold for the kernel's pages.
+    /// The stamp that holds for the kernel's pages from now on, if it is a new one.
     pub(crate) fn begins(self) -> Option<Stamp> {
         match self {
             Self::Anew(stamp) => Some(stamp),
@@ -113,7 +113,7 @@ impl Grant {
 #[derive(Default)]
 pub(crate) struct FarPages {
     files: Mutex<HashMap<InodeId, Pages>>,
-    /// How many stamps were taken back of those.
+    /// How many of these files have a stamp that was taken back.
     withdrawn: AtomicUsize,
     /// Has the kernel drop pages, once a mount has offered it.
     kernel: OnceLock<Box<DropPages>>,
@@ -159,7 +159,7 @@ impl FarPages {
         }
     }
 
-    /// As [`drop_pages`](Self::drop_pages), for what the kernel has written to its pages and not sent yet.
+    /// As [`drop_pages`](Self::drop_pages), but tells whether the pages that programs wrote could be written out.
     ///
     /// # Errors
     /// They could not be written.
@@ -213,7 +213,7 @@ impl FarPages {
         });
     }
 
-    /// The home takes a stamp back; also one that is just being given.
+    /// The home takes a stamp back, also one that is on its way here.
     fn withdraw(&self, ino: InodeId, stamp: Stamp) {
         let (home, number) = (stamp.home.clone(), stamp.number);
         let is_late = |pages: &Pages| pages.stamp.home == home && pages.stamp.number > number;
@@ -243,35 +243,35 @@ impl FarPages {
     }
 }
 
-/// What a remote file's home vouches for its content with.
+/// The stamp under which its home vouches for a remote file.
 pub(crate) fn vouched(remote: &RemoteFile) -> Stamp {
     Stamp { home: remote.home(), number: remote.stamp() }
 }
 
-/// What follows from telling the kernel a length of a file that it reads through pages.
+/// What happens to the kernel's pages of a file when the kernel is sent a length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LengthTold {
     /// Nothing.
     True,
-    /// It drops the pages behind the new end when it takes the length. All others are dropped after that.
+    /// The kernel drops the pages behind the new end when it takes the length. All others have to be dropped after that.
     Shorter,
-    /// Behind the old end it may have zeros in its last page, and would show them.
+    /// The last page may have zeros behind the old end, which would show: the pages have to be dropped before.
     MayShowZeros,
 }
 
 impl Paged {
-    /// Of a file that the kernel begins to read through its pages.
+    /// The state of a file that the kernel begins to read through its pages.
     pub(crate) fn new(size_bytes: Option<u64>) -> Self {
         let told = size_bytes.map_or(Told::Nothing, Told::Length);
         Self { told, ..Self::default() }
     }
 
-    /// The body is another one from now on.
+    /// The body was replaced.
     pub(crate) const fn change_body(&mut self) {
         self.is_other_body = true;
     }
 
-    /// Keeps what the file was, of which a new body has just been loaded: its longest one.
+    /// The body was replaced: keeps the `old` one, if it is the longest so far, to fill up reads.
     pub(crate) fn keep_former(&mut self, old: Arc<RemoteFile>) {
         let is_shorter = |former: &Arc<RemoteFile>| former.size_bytes() < old.size_bytes();
         if self.former.as_ref().is_none_or(is_shorter) {
@@ -279,7 +279,7 @@ impl Paged {
         }
     }
 
-    /// What fills up a read of pages that ends early, of a file of `size_bytes`.
+    /// The former content, to fill up a read of pages that ends early, in a file of `size_bytes`.
     pub(crate) fn rest(
         &self,
         pages: &FarPages,
@@ -302,7 +302,7 @@ impl Paged {
         }
         match before {
             Told::Length(before) if before > size_bytes => return LengthTold::Shorter,
-            // To be sent a length that it has already does no harm.
+            // The kernel has this length already, so it does not matter that it ignores it.
             Told::Length(before) if before == size_bytes => {}
             _ => self.told = Told::InVain(size_bytes),
         }
@@ -330,9 +330,9 @@ pub(crate) struct Rest {
 impl Rest {
     /// Whether a read at `at` may end early after `done` bytes.
     fn may_end(&self, done: usize, at: u64) -> bool {
-        // The kernel reads whole pages, also behind an end that it knows.
+        // The kernel reads whole pages, also behind an end that it knows of.
         let knows = |most| at + done as u64 >= most;
-        // Should it not have taken the length, it takes that from the one read that has the end in it.
+        // If the kernel has ignored the length, it learns it from the one read that contains the end.
         let learns = self.is_told && done > 0 && !self.lengths.is_dropping(self.ino);
         learns || self.lengths.most(self.ino).is_some_and(knows)
     }

@@ -16,14 +16,14 @@ use crate::directory::told::Told;
 use crate::membership::cluster::Cluster;
 use crate::ranks::DIRECTORY_USES;
 
-/// Uses after which a lease is asked for, if they come within [`TOGETHER`].
+/// The number of uses within [`TOGETHER`] after which a lease is asked for.
 const USES: u32 = 4;
 const TOGETHER: Duration = Duration::from_secs(2);
 /// The pause before a recalled lease is asked for again; doubles each time.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
-/// The longest pause, for each host of the store: so a few hosts disturb each other less, and have the lease back soon
-/// when the stage of a workflow in which they changed it is over.
+/// The longest pause is this times the number of hosts: few hosts disturb each other less, and should get the lease back soon
+/// when the stage of a workflow in which they changed the directory is over.
 const PAUSE_OF_A_HOST: Duration = Duration::from_millis(50);
 /// After a lease was kept for this many pauses, the next pause is the shortest again.
 const CALM: u32 = 8;
@@ -35,22 +35,22 @@ const IDLE: Duration = Duration::from_secs(60);
 const LEASES_MAX: usize = 1024;
 const REMEMBERED_MAX: usize = 8192;
 
-/// How long a host that does not answer is asked for a lease, and how often.
+/// How long a host that does not answer is asked for a lease: usually, by a call with little time, and how often.
 const PATIENCE: Duration = Duration::from_secs(8);
 const BRIEFLY: Duration = Duration::from_millis(500);
 const ASKED_AGAIN: Duration = Duration::from_millis(100);
 
-/// The kernel may cache something only of a directory that no other host has changed for this time, as far as this one
-/// can tell. Taking it back makes another host wait as long as some thousand calls of the kernel take, and the stages of a
-/// workflow that change hands are shorter than this.
+/// The kernel may cache something only of a directory that no other host has changed for this time, as far as this one can
+/// tell. Another host that changes the directory waits until the kernel's cache has expired, which takes as long as some
+/// thousand calls; stages of a workflow in which a directory changes hands are shorter than this time.
 const KERNEL_CALM_MIN: Duration = Duration::from_secs(10);
 
-/// How long the kernel keeps what a lease covers, and how long after our answer it may begin to: the program
-/// that asked has to run for that.
+/// How long the kernel keeps what a lease covers, and how long after our answer that time may begin: the kernel takes the answer
+/// only when the program that asked runs again.
 pub(super) const KEPT_BY_KERNEL: Duration = Duration::from_millis(20);
 pub(super) const ON_ITS_WAY: Duration = Duration::from_millis(180);
 
-/// The other hosts, as those that hold leases.
+/// The other hosts, of which leases are recalled.
 pub(crate) struct Neighbours(pub(crate) Arc<Cluster>);
 
 impl Recall for Neighbours {
@@ -83,20 +83,19 @@ pub(super) struct Use {
     last: Instant,
     /// Since when its lease is held.
     pub(super) held: Option<Instant>,
-    /// How long nobody had changed the directory when its lease was had.
+    /// How long the directory had not been changed when the lease came.
     calm_before: Duration,
-    /// How often the lease was or would have been given back: what was asked for before counts no more after.
+    /// How often a lease was given back, or another host asked for it: a lease asked for before that does not count after it.
     returns: u64,
     /// Threads that are giving it back.
     returning: u32,
     /// When the kernel was last allowed to cache something of it.
     pub(super) kept_by_kernel: Option<Instant>,
-    /// When a lease may be asked for again, and how long the next pause will be. The kernel may cache
-    /// names and attributes only under a lease that has lasted longer, for giving such a one back takes
-    /// time.
+    /// When a lease may be asked for again, and how long the next pause will be. The kernel may cache names and attributes
+    /// only under a lease that was held for longer than that pause, because giving back such a lease takes time.
     pauses_until: Option<Instant>,
     pause: Duration,
-    /// Misses since everything was last read, and how many more lead to its being read again.
+    /// Misses since the whole directory was last read, and how many make it read again.
     misses: u32,
     misses_max: u32,
 }
@@ -119,7 +118,7 @@ impl Use {
         }
     }
 
-    /// Counts a use; `returns` when a lease is to be asked for.
+    /// Counts a use. Returns the present `returns` if a lease is to be asked for now.
     fn note(&mut self, now: Instant) -> Option<u64> {
         self.last = now;
         let is_pausing = self.pauses_until.is_some_and(|until| now < until);
@@ -133,7 +132,7 @@ impl Use {
         (self.count >= USES).then_some(self.returns)
     }
 
-    /// The lease that was asked for at `returns` has come; whether it counts.
+    /// A lease has come that was asked for at `returns`. False if it has been given back since, and does not count.
     fn begin(&mut self, now: Instant, returns: u64, calm_before: Duration) -> bool {
         if self.returns != returns {
             return false;
@@ -143,13 +142,13 @@ impl Use {
         true
     }
 
-    /// Whether the lease, held since `since`, is likely to be held on.
+    /// Whether the lease, held since `since`, is not likely to be recalled soon.
     pub(super) fn is_calm(&self, now: Instant, since: Instant) -> bool {
         let held = now.duration_since(since);
         held > self.pause && held + self.calm_before > KERNEL_CALM_MIN
     }
 
-    /// The lease goes; `longest_pause` when another host wants to change something.
+    /// The lease ends. With a `longest_pause` because another host recalled it: then it is not asked for again at once.
     fn end(&mut self, now: Instant, longest_pause: Option<Duration>) {
         self.returns += 1;
         self.count = 0;
@@ -175,7 +174,7 @@ pub(crate) struct DirectoryLeases {
     uses: Mutex<HashMap<InodeId, Use>>,
     /// Read-locked while the kernel is sent something, so that a lease is not given back before the kernel has it.
     pub(super) telling: RwLock<()>,
-    /// The attributes that it was sent.
+    /// The attributes that the kernel was sent.
     pub(crate) told: Told,
 }
 
@@ -215,7 +214,7 @@ impl DirectoryLeases {
         uses.entry(dir).or_insert_with(|| Use::new(now)).note(now)
     }
 
-    /// The leases that were not used for long, and the longest unused ones of too many.
+    /// Leases that have not been used for a while and, if there are too many, those unused for longest.
     fn idle(&self) -> Vec<InodeId> {
         let now = Instant::now();
         let uses = self.uses.lock();
@@ -251,7 +250,7 @@ impl DirectoryLeases {
             seen.misses += misses;
             let is_due = seen.misses >= seen.misses_max;
             if is_due {
-                // What makes it incomplete may come again: read less often each time.
+                // Names that make it incomplete may come again, so it is read less often each time.
                 (seen.misses, seen.misses_max) = (0, seen.misses_max.saturating_mul(2));
             }
             is_due
@@ -283,7 +282,7 @@ impl DirectoryLeases {
         }
     }
 
-    /// How long a directory has not been changed, by the clock of the host that did: a guess.
+    /// How long a directory has not been changed. A guess, because it is by the clock of the host that changed it.
     fn unchanged_for(&self, dir: InodeId) -> Duration {
         let changed = self.namespace.get(dir).map(|inode| SystemTime::from(inode.ctime));
         changed.ok().and_then(|at| at.elapsed().ok()).unwrap_or_default()
@@ -295,8 +294,8 @@ impl DirectoryLeases {
     }
 
     fn return_directory(&self, dir: InodeId, is_recalled: bool) -> Result<()> {
-        // First nothing more is kept, here or by the kernel; then what the kernel was sent before expires; only
-        // then do others learn of it.
+        // First this host and the kernel stop caching; then what the kernel was sent before expires; only then is the lease
+        // given back.
         let longest_pause = is_recalled.then(|| self.longest_pause());
         self.with(dir, |seen| {
             seen.end(Instant::now(), longest_pause);
@@ -320,12 +319,12 @@ impl DirectoryLeases {
         PAUSE_OF_A_HOST.saturating_mul(hosts).min(PAUSE_MAX)
     }
 
-    /// This host was given up: other hosts decide now about the leases that it had.
+    /// This host was given up: others may have taken its leases, so nothing that they covered counts any more.
     pub(crate) fn lose_directories(&self) {
         let now = Instant::now();
         self.uses.lock().values_mut().for_each(|seen| seen.end(now, None));
         for dir in self.namespace.leased_directories() {
-            // Others have changed it without asking.
+            // Others may have changed the directory since, without asking this host.
             self.namespace.forget_directory(dir);
             self.told.drop_attributes(dir);
         }

@@ -46,8 +46,8 @@ impl Publisher {
         }
     }
 
-    /// Makes what was written known to other hosts, which is more than the record has to have here. Bytes that other hosts have
-    /// are published there: by the caller, once nothing is locked, since that may take as long as copies do.
+    /// Makes what was written here known to other hosts. If other hosts have the bytes, returns them: the caller has to publish
+    /// there with nothing locked, since that may take as long as making copies does.
     pub(crate) fn publish_here(
         &self,
         ino: InodeId,
@@ -71,11 +71,11 @@ impl Publisher {
             && !matches!(error, Error::NotFound)
             && self.rights.regain(ino, state).unwrap_or(false)
         {
-            // The right to write was of this host's life before: it came while the others gave that one up.
+            // The right was got in an earlier life of this host, just before the others gave that life up.
             persisted = self.persist(ino, state);
         }
         match persisted {
-            // Another host removed the file, which is open here still.
+            // Another host removed the file, which is still open here.
             Err(Error::NotFound) if self.members.is_shared() => {
                 state.names.lose();
                 state.overlay.is_dirty = false;
@@ -91,7 +91,7 @@ impl Publisher {
         self.members.is_shared() && self.live.with_existing(ino, awaits).unwrap_or(false)
     }
 
-    /// Whether publishing the file's content now waits for what other hosts are to have of it.
+    /// Whether publishing the file's content now waits for other hosts to get copies or parts of it.
     pub(crate) fn waits_for_hosts(&self, ino: InodeId, moment: Moment) -> bool {
         let waits = |state: &mut LiveState| state.waits_for_hosts(&self.placing, moment);
         self.members.is_shared() && self.live.with_existing(ino, waits).unwrap_or(false)
@@ -108,7 +108,7 @@ impl Publisher {
         outcome
     }
 
-    /// Has others see the old content, which has its copies, until this one has.
+    /// Keeps the old content, which has its copies, visible to other hosts until the new content has copies too.
     pub(crate) fn withhold(&self, ino: InodeId) {
         self.live.with_existing(ino, |state| match state.holds_lease() {
             true => state.publishing.withhold(),
@@ -161,7 +161,7 @@ impl Publisher {
             && folded.is_none()
             && let Some(local) = state.local()
         {
-            // Else what stands beside the inode would go before anything else of the file is on stable storage.
+            // The content beside the inode goes with the commit, so the backing file has to be on stable storage before.
             self.tiers.force_out(&local.ro)?;
         }
         let keeps_copies = state.is_copied(ino)?;
@@ -183,7 +183,7 @@ impl Publisher {
                     if was_folded {
                         unfold_record(inode, home, more);
                     }
-                    // The copies on other hosts are of what was published before.
+                    // The copies on other hosts hold what was published before.
                     if !keeps_copies {
                         let none = Further::Made(&[]);
                         dropped = take_over_copies(&mut inode.layout, home, none, more)?;
@@ -192,7 +192,7 @@ impl Publisher {
                 (None, _) => {}
             }
             inode.mtime = overlay.mtime.unwrap_or(inode.mtime);
-            // Its attributes may have been changed since it was written.
+            // An attribute may have been changed after the write.
             inode.ctime = overlay.ctime.map_or(inode.ctime, |ctime| inode.ctime.max(ctime));
             if let Some(layout) = &layout {
                 inode.layout = layout.clone();
@@ -222,7 +222,7 @@ impl Publisher {
     }
 }
 
-/// What was written past the process.
+/// Finds out what was written past the process.
 impl LiveState {
     /// Whether the backing file is not what the record says, as far as the file system can tell.
     pub(crate) fn has_changed_unseen(&self) -> Result<bool> {
@@ -235,7 +235,7 @@ impl LiveState {
             .record
             .as_ref()
             .is_some_and(|r| r.size_bytes == stat.size_bytes && r.mtime == stat.mtime);
-        // Times do not tell what was written past the process in the same step of the clock as what was published.
+        // A write past the process in the same step of the clock as the publication does not show in the times.
         if self.unnamed().is_some() {
             return Ok(!is_recorded || !self.is_as_folded()?);
         }
@@ -246,7 +246,7 @@ impl LiveState {
         Ok(!is_recorded || age < TICK || stat.ctime > self.seen_ctime)
     }
 
-    /// Takes over the times of what was written past the process after its own last touch.
+    /// Takes over the times of writes that went past the process since it last touched the file.
     pub(crate) fn notice_writes(&mut self, kernel: &Kernel) -> Result<()> {
         let Some(local) = self.local() else { return Ok(()) };
         let stat = local.ro.stat()?;
@@ -257,8 +257,8 @@ impl LiveState {
         Ok(())
     }
 
-    /// Whether a change of the backing file's times was a program's doing: with a write-back cache the
-    /// kernel keeps the times itself and its flushes mean nothing.
+    /// Whether the backing file's times change only when a program writes. With a write-back cache they do not: the kernel
+    /// keeps the times itself, and writes pages whenever it likes.
     pub(crate) fn trusts_backing_times(&self, kernel: &Kernel) -> bool {
         !(kernel.has_write_back() && self.mode == IoMode::Cached && self.handles > 0)
     }

@@ -21,9 +21,9 @@ use crate::replication::arrivals::Receiver;
 use crate::space::ledger::Ledger;
 use crate::space::tiers::Tiers;
 
-/// A change over several partitions that is not finished after so long has no host any more.
+/// The host of a change over several partitions that is not finished after so long is taken for dead.
 const ABANDONED: Duration = Duration::from_secs(60);
-/// How long an answer about space waits in all for files that somebody is at work on.
+/// How long an answer about space waits in all for entries that are locked.
 const ASKING: Duration = Duration::from_millis(20);
 
 /// Collects backing files without an owner, and keeps count of the space in use.
@@ -82,8 +82,8 @@ impl Reclaimer {
         }
     }
 
-    /// Has the records on stable storage that say of files that they have no owner any more: else a loss of power could bring
-    /// back those that name them. The metadata servers of several hosts keep what they acknowledge.
+    /// Puts the records on stable storage, before files that they no longer name are removed: else a loss of power could bring
+    /// back records that name them. In a store of several hosts the metadata servers keep what they acknowledge.
     fn force_records(&self) -> Result<()> {
         if self.tiers.is_durable() && !self.members.is_shared() {
             self.namespace.sync()
@@ -114,8 +114,8 @@ impl Reclaimer {
         outcome
     }
 
-    /// Removes files of this host that the ledger says belong to no inode any more. From time to time it also finishes changes
-    /// whose host has died: that takes a question a partition, and files may lose their owners every second.
+    /// Removes files of this host that belong to no inode any more, as the ledger says. Now and then it also finishes changes
+    /// whose host has died; not each time, because that asks every partition, and files may lose their owners every second.
     pub(crate) fn collect(&self) -> Result<()> {
         self.queue.collect_later();
         self.directory_leases.return_idle_directories();
@@ -132,7 +132,7 @@ impl Reclaimer {
         Ok(())
     }
 
-    /// Has copies of other hosts' files make way for what is being written here.
+    /// Removes cached copies where files that are written here need the room.
     pub(crate) fn make_room(&self) {
         if !self.remote_cache.is_idle() {
             self.account_writers();
@@ -141,7 +141,7 @@ impl Reclaimer {
         }
     }
 
-    /// Of all tiers, whatever goes wrong with one of them.
+    /// Removes the free files of all tiers; goes on with the others if one fails.
     pub(crate) fn remove_free_files(&self) -> Result<()> {
         let remove = |tier: &Tier| match self.members.is_shared() {
             true => self.remove_garbage(tier),
@@ -160,7 +160,7 @@ impl Reclaimer {
         Ok(())
     }
 
-    /// Without other hosts: those in the ledger that can be removed leave it.
+    /// In a store of one host: removes the files in the ledger, and takes those that are gone out of it.
     fn remove_listed(&self, tier: &Tier) -> Result<()> {
         let (mut gone, mut outcome) = (Vec::new(), Ok(()));
         for free in self.namespace.free_files(tier.id())? {
@@ -187,7 +187,7 @@ impl Reclaimer {
         self.tiers.iter().filter(|t| !t.is_counted()).try_for_each(|t| t.recount().map(|_| ()))
     }
 
-    /// Puts the counted space right while nobody writes.
+    /// Counts the space in use anew, if nobody writes.
     pub(crate) fn recount_at_rest(&self) -> Result<()> {
         let is_written = |live: &crate::inode::live::Live| {
             let state = live.lock();
@@ -202,8 +202,8 @@ impl Reclaimer {
         Ok(())
     }
 
-    /// Passthrough writers grow files without telling, so they are asked before an answer about space. A file that somebody
-    /// is at work on counts as it did when it was asked last: who has it may be waiting for another host.
+    /// The process does not see how far passthrough writers grow their files, so the files are looked at before an answer about
+    /// space. One whose entry is locked counts as at the last look: the thread that has it may be waiting for another host.
     pub(crate) fn account_writers(&self) {
         let deadline = Instant::now() + ASKING;
         for live in self.live.entries() {
@@ -217,8 +217,8 @@ impl Reclaimer {
         }
     }
 
-    /// Takes out of `garbage` what the kernel reads past the process: it is collected when it is closed, and who opens the
-    /// file until then goes on with it.
+    /// Takes out of `garbage` the files that the kernel reads by passthrough: they are spared until they are closed, and used by
+    /// whoever opens the inode until then.
     pub(crate) fn spare_passed(&self, tier: TierId, garbage: &mut Vec<FreeFile>) {
         if garbage.is_empty() {
             return;

@@ -11,8 +11,7 @@ use crate::inode::unawaited::limit_unawaited;
 use crate::membership::fence::refusal;
 
 impl Rights {
-    /// As [`Members::await_sure_membership`], where a change of the file's content is to be
-    /// acknowledged.
+    /// As [`Members::await_sure_membership`], if a change of the file's content is about to be acknowledged.
     ///
     /// [`Members::await_sure_membership`]: crate::members::Members::await_sure_membership
     pub(crate) fn await_membership_to_publish(&self, ino: InodeId) -> Result<()> {
@@ -29,8 +28,8 @@ impl Rights {
     pub(crate) fn claim_leases(&self, next: &Owner) -> Result<()> {
         self.namespace.break_promises();
         let before = self.namespace.owner();
-        // First of all: whoever is at work on a file meanwhile must know a right that has been claimed already for this host's
-        // own. One that has not he claims himself.
+        // Before any claim, so that threads that work on files meanwhile take claimed rights for this host's own. They claim
+        // others themselves.
         self.namespace.set_owner(next.clone());
         self.directory_leases.lose_directories();
         for live in self.live.entries() {
@@ -45,11 +44,11 @@ impl Rights {
         Ok(())
     }
 
-    /// The lease of a live file could not be claimed as it was. It still counts if nobody has changed what
-    /// the file is.
+    /// The lease of a live file could not be claimed as it was. It is got anew if nobody has changed the file meanwhile;
+    /// else the file is given up.
     fn reconcile(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
         let acquired = self.passed.acquire_write(&self.namespace, ino);
-        // Asked after that: the next life may have begun meanwhile.
+        // Read after the question: the next life may have begun meanwhile.
         let me = self.namespace.owner();
         match acquired {
             Ok(WriteLease::Held(inode)) => {
@@ -60,7 +59,7 @@ impl Rights {
                 quarantine(&self.removal, ino, state);
                 Ok(())
             }
-            // Of this process, before it came back.
+            // The holder is this process, in an earlier life.
             Ok(WriteLease::HeldBy(before))
                 if (&before.node, before.epoch < me.epoch) == (&me.node, true)
                     && self.namespace.hand_over_write(ino, &before, &me)? =>
@@ -72,7 +71,7 @@ impl Rights {
                 Ok(())
             }
             Err(Error::NotFound) => {
-                // Removed by another host: whoever has it open here keeps what there is.
+                // Another host removed the file: programs that have it open here keep its bytes.
                 if state.is_open() {
                     state.names.lose();
                     state.right.release();
@@ -86,9 +85,8 @@ impl Rights {
         }
     }
 
-    /// Gets back the lease on a file that this host held and does not any more: that went with a change that had no
-    /// answer. `false`, and the file is given up, if another host has it, or had it meanwhile; `false` too if nothing
-    /// was amiss.
+    /// Gets back a lease that this host thinks it holds and does not, because a change without an answer gave it up. `false` if
+    /// the lease was there, and `false` if another host has it, or had it meanwhile: then the file is given up.
     pub(crate) fn reconcile_if_taken(&self, ino: InodeId) -> Result<bool> {
         self.live.with_existing(ino, |state| self.regain(ino, state)).unwrap_or(Ok(false))
     }
@@ -106,14 +104,14 @@ impl Rights {
         outcome
     }
 
-    /// As [`reconcile_if_taken`](Self::reconcile_if_taken), of a file whose state the caller has.
+    /// As [`reconcile_if_taken`](Self::reconcile_if_taken), for a file whose entry the caller has locked.
     pub(crate) fn regain(&self, ino: InodeId, state: &mut LiveState) -> Result<bool> {
         if !state.holds_lease() {
             return Ok(false);
         }
         let is_mine = |holder: Owner| holder == self.namespace.owner();
         if self.namespace.writer(ino)?.is_some_and(is_mine) {
-            // With the right to write goes what is not published, also when it has come back since.
+            // Content that is not published counts only if the record still names the backing file.
             let named = state.local().filter(|_| state.unnamed().is_none());
             let Some(backing) = named.map(|local| local.backing) else { return Ok(false) };
             if self.namespace.get(ino)?.layout.copies().contains(&backing) {
@@ -124,15 +122,15 @@ impl Rights {
         Ok(state.holds_lease() && !state.right.is_taken_over())
     }
 
-    /// Finds out whether this host still holds the lease on a file that is about to be written, after a change that
-    /// had no answer: it may have given the lease back, and put the content beside the inode. No such change is made
-    /// any more afterwards.
+    /// Finds out whether this host still holds the lease on a file that is about to be written, after a change without an
+    /// answer: that may have given the lease back, and have put the content beside the inode. After this such a change cannot
+    /// take effect any more.
     pub(crate) fn confirm_lease(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
         if !state.holds_lease() || !state.backing.is_doubtful() || state.writers > 0 {
             return Ok(());
         }
         if let WriteLease::Held(_) = self.passed.acquire_write(&self.namespace, ino)? {
-            // The record is another one now, on which no earlier change is conditional.
+            // The record has a new version now, so an earlier change, conditional on the old one, fails.
             let inode = self.namespace.update_with(ino, &[Extra::HoldWritable], |_| Ok(()))?;
             if self.is_as_left(&inode, state)? {
                 state.record = Some(inode);
@@ -147,7 +145,7 @@ impl Rights {
         Ok(())
     }
 
-    /// Whether the record says of the content what this host last knew, or made of it in a change that had no answer.
+    /// Whether the record describes the content as this host last knew it, or as a change without an answer would have left it.
     fn is_as_left(&self, inode: &Inode, state: &mut LiveState) -> Result<bool> {
         let backing = state.local().map(|local| local.backing);
         if backing.is_some() && inode.layout.backing() == backing {
@@ -166,7 +164,7 @@ impl Rights {
     }
 }
 
-/// Whether the record says of the content what this host last knew.
+/// Whether the record describes the content as this host last knew it.
 fn is_as_known(inode: &Inode, state: &LiveState) -> bool {
     match state.local() {
         Some(_) if state.unnamed().is_none() => false,
@@ -179,7 +177,7 @@ fn is_as_known(inode: &Inode, state: &LiveState) -> bool {
     }
 }
 
-/// Keeps what was written here to a file that is another host's now from ever being published.
+/// Another host has the file now: what was written here is never published.
 fn quarantine(removal: &Removal, ino: InodeId, state: &mut LiveState) {
     tracing::error!(
         %ino,
@@ -188,7 +186,7 @@ fn quarantine(removal: &Removal, ino: InodeId, state: &mut LiveState) {
     if state.is_open() {
         state.right.lose();
     } else {
-        // Nor is it shown here any more, if it is a new file that could not be recorded.
+        // A new file that could not be recorded does not show here any more either.
         removal.forget(ino, state);
     }
     state.overlay.is_dirty = false;

@@ -39,11 +39,11 @@ const SETTLE_BATCH: usize = 63;
 /// What becomes of the right to write when a file settles.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Release {
-    /// Nobody has it.
+    /// Nobody has the right from then on.
     Settled,
-    /// Nobody has it, but another host is about to take it.
+    /// Nobody has the right from then on, but another host is about to ask for it.
     Recalled,
-    /// This host has it, in the same commit.
+    /// This owner gets the right in the same commit.
     PassedTo(Owner),
 }
 
@@ -116,7 +116,7 @@ pub(crate) struct Settler {
 }
 
 impl Settler {
-    /// Called by whoever is about to need a descriptor, with no lock held.
+    /// Settles a file if the finalizer cannot keep up. Called with no lock held, before a descriptor is needed.
     pub(crate) fn help_settling(&self) {
         if let Some(waiting) = self.queue.pop_overdue()
             && let Err(e) = self.settle(waiting)
@@ -138,7 +138,7 @@ impl Settler {
         let mut outcome = Ok(());
         for waiting in due.into_iter().filter(|waiting| left.contains(&waiting.ino)) {
             if self.queue.is_stopping() {
-                // Whoever stops the node settles them.
+                // The queue is stopped; the stop of the node settles what is left.
                 break;
             }
             outcome = outcome.and(self.settle(waiting));
@@ -153,7 +153,7 @@ impl Settler {
             return Ok(());
         }
         if self.publisher.is_withheld(ino) {
-            // Not published yet for want of copies. When this comes again it is seen what became of the attempt.
+            // Withheld for want of copies: they are made now, and the file is looked at again after that.
             self.replicas.queue.publish(ino);
             self.queue.retry(waiting);
             return Ok(());
@@ -171,10 +171,10 @@ impl Settler {
             }
             Ok(_) | Err(Error::NotFound) => Ok(()),
             Err(e) => {
-                // Keeps its mark in the namespace, so the next start tries again.
+                // The file keeps its mark in the namespace, so the next start tries again.
                 tracing::error!(%ino, error = %e, "a closed file could not be settled");
                 if self.members.is_shared() {
-                    // Other hosts would wait for that start.
+                    // Other hosts would have to wait until then, so it is tried again here.
                     let reconciled = self.rights.reconcile_if_taken(ino);
                     self.live.with_existing(ino, |state| state.entry.enqueue());
                     self.queue.retry(waiting);
@@ -204,7 +204,7 @@ impl Settler {
         self.settle_and_tell(ino, state, release).map(|settled| settled.is_done())
     }
 
-    /// As [`try_settle`](Self::try_settle), with what the record has become.
+    /// As [`try_settle`](Self::try_settle), but returns the new record too.
     pub(super) fn settle_and_tell(
         &self,
         ino: InodeId,
@@ -228,7 +228,7 @@ impl Settler {
             return self.settle_one_folded(ino, state, release).map(Settled::from);
         }
         if state.overlay.is_dirty {
-            // A close could not record it. Nobody may later, who may not have the right to write.
+            // A close could not record it; once the right to write is gone it cannot be recorded any more.
             self.publisher.persist(ino, state)?;
         }
         let Some(known) = self.rights.known_record(state) else {
@@ -251,16 +251,16 @@ impl Settler {
         let ino = inode.ino;
         let copies = inode.layout.copies();
         if copies.is_empty() || copies.iter().any(|copy| self.tiers.has(copy.tier)) {
-            // Else there is nothing of it here to settle, and where it is may be lost: with the disks that this host had.
+            // If its bytes are elsewhere there is nothing here to settle, and they may be lost, with former disks of this host.
             state.load_body(&self.bodies, inode)?;
         }
         if state.mark.is_foreign() {
-            // Nobody has opened it since this node started.
+            // Nobody has opened the file since this node started, so its hints were not read yet.
             state.hints = own_hints(&self.namespace, inode)?;
         }
         state.close_writer();
         let Some(local) = state.local() else {
-            // Folded before a crash, mark left behind; or a lease to write a file beside its inode.
+            // A crash came between folding the file and clearing its mark; or the lease is to a file beside its inode.
             let mut extras = state.lease_extras(self.members.is_shared());
             extras.push(release.extra());
             let settled = self.namespace.change_known(inode, |_, more| {
@@ -269,7 +269,7 @@ impl Settler {
             });
             let settled = settled.inspect_err(|error| {
                 if is_uncertain(error) && state.holds_lease() && !state.overlay.is_dirty {
-                    // Another host may have the right by now, and nothing here is needed to find out.
+                    // Another host may have the right by now. No bytes are here, so the entry can just be dropped.
                     state.mark.clear();
                     state.body = None;
                     self.rights.give_lease_back(ino, state);
@@ -307,7 +307,8 @@ impl Settler {
         Ok(Settled::As(Box::new(settled)))
     }
 
-    /// `known` is what the record said a moment ago; what it says now. `None` if the content is withheld from now on.
+    /// Records that the file has settled. `known` is the record as of a moment ago; returns the new one, or `None` if the content
+    /// is withheld from now on.
     fn record_settled(
         &self,
         known: &Inode,
@@ -324,17 +325,17 @@ impl Settler {
         let is_same = if state.copied.is_some() {
             state.is_copied(ino)?
         } else if is_in_doubt {
-            // The process that wrote it is gone. What it did to the record since may be newer than what it wrote.
+            // The process that wrote the file is gone. Times do not tell: attributes may have changed after its writes.
             !was_written && self.is_as_recorded(known, &file)?
         } else {
             !was_written
         };
         let has_copies = known.layout.copies().len() > 1;
-        // What is removed has no need of any; its record is gone, or about to go.
+        // A file without a name needs no copies: its record is gone, or about to go.
         let is_named = !state.names.is_orphan();
         if !is_same && has_copies && is_named && state.awaits_copies(&self.placing, Moment::Sync) {
-            // Its content may be that of the copies, and a safe close have promised them: they stay until there are new
-            // ones. Another host that wants to write does so through this one meanwhile.
+            // A safe close may have promised the content of the copies, so they stay named until there are new ones. Another
+            // host that wants to write does so through this one meanwhile.
             state.publishing.withhold();
             return Ok(None);
         }
@@ -369,16 +370,16 @@ impl Settler {
         Ok(Some(inode))
     }
 
-    /// Whether a file holds the content of which the record has the sums.
+    /// Whether a file has the sums that are stored with its record.
     fn is_as_recorded(&self, known: &Inode, file: &BackingFile) -> Result<bool> {
         let may_be = known.checksummed && file.stat()?.size_bytes == known.size_bytes;
         Ok(may_be && sum_file(file)? == stored_sums(&self.namespace, known.ino)?)
     }
 
-    /// Moves a small body beside its inode and gives the backing file back, if nobody else has it open. The record then.
+    /// Moves a small body beside its inode and gives the backing file back, if nobody else has it open. Returns the new record.
     ///
-    /// Nobody else having it open means that nobody can write to it either. What is true of the file is
-    /// asked after that: `size_bytes` from before only saves the attempt for large ones.
+    /// If nobody else has the file open nobody can write to it either, so its length is asked once that is sure; `size_bytes`,
+    /// from before, only saves the attempt for large files.
     fn try_fold(
         &self,
         ino: InodeId,
@@ -405,8 +406,8 @@ impl Settler {
         extras.push(release.extra());
         let mut dropped = Vec::new();
         if self.namespace.records_reserved_files() {
-            // Else a file that is given back below would stand in the ledger and in the pool. A crash in
-            // between leaves a file that no record names, which a start after a crash looks for.
+            // Only where the ledger has the files of pools too: this one goes to the pool below. In a store of several hosts a
+            // crash in between leaves a file that no record names, which the next start looks for.
             extras.push(Extra::PutFree(backing));
         }
         if !bytes.is_empty() {
@@ -428,8 +429,8 @@ impl Settler {
         })?;
         self.replicas.note_dropped(&dropped);
         self.metrics.folded.fetch_add(1, Ordering::Relaxed);
-        // The pages that passthrough left behind belong to the backing file; who reads next would miss
-        // them. Nobody has the file open, so no request of it can be waiting for us.
+        // The kernel's pages from passthrough are those of the backing file; the next reader would find none. Nobody has
+        // the file open, so no request for it can be waiting for this thread.
         if let Some(page_cache) = self.kernel.page_cache()
             && !bytes.is_empty()
             && state.hints.cache() != Some(CacheHint::None)
