@@ -198,18 +198,32 @@ pub fn circles(sources: &[Source]) -> Vec<BTreeSet<String>> {
     found.into_iter().collect()
 }
 
-/// The lengths of functions in lines, shortest first.
+/// The lengths of the functions in a source, in lines, shortest first.
 #[must_use]
 pub fn functions(code: &str) -> Vec<usize> {
+    let mut lengths: Vec<_> = named_functions(code).into_iter().map(|(length, _)| length).collect();
+    lengths.sort_unstable();
+    lengths
+}
+
+/// The longest function of all: its lines, and `ROOM::NAME`.
+#[must_use]
+pub fn longest_function(sources: &[Source]) -> Option<(usize, String)> {
+    let all = sources.iter().flat_map(|source| {
+        let named = named_functions(&source.code).into_iter();
+        named.map(|(length, name)| (length, format!("{}::{name}", source.room)))
+    });
+    all.max()
+}
+
+fn named_functions(code: &str) -> Vec<(usize, &str)> {
     let lines: Vec<_> = code.lines().collect();
     let mut found = Vec::new();
     for (at, line) in lines.iter().enumerate() {
         let text = line.trim_start();
         let is_function = text.starts_with("fn ")
             || (text.starts_with("pub") || text.starts_with("const ")) && text.contains(" fn ");
-        if !is_function {
-            continue;
-        }
+        let Some(after) = text.split("fn ").nth(1).filter(|_| is_function) else { continue };
         let indent = line.len() - text.len();
         let ends = |line: &&str| {
             let is_at_indent = line.len() - line.trim_start().len() == indent;
@@ -217,10 +231,9 @@ pub fn functions(code: &str) -> Vec<usize> {
         };
         let Some(length) = lines[at..].iter().position(ends) else { continue };
         if !lines[at + length].ends_with(';') {
-            found.push(length + 1);
+            found.push((length + 1, word(after)));
         }
     }
-    found.sort_unstable();
     found
 }
 
@@ -231,27 +244,45 @@ pub fn ninth_decile(sorted: &[usize]) -> usize {
     sorted.get(at).copied().unwrap_or(0)
 }
 
-/// The structures with so many fields each, largest first.
+/// A structure of the node. In the order of its fields, so that the largest is the greatest.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Structure {
+    /// How many it has.
+    pub fields: usize,
+    /// `ROOM::NAME`.
+    pub name: String,
+    /// How many of its fields are `bool`.
+    pub flags: usize,
+}
+
+impl Structure {
+    /// Counts a line of its declaration, if that is a field.
+    fn count(&mut self, line: &str) {
+        let text = line.trim_start_matches("    ").trim_start_matches("pub(crate) ");
+        let text = text.trim_start_matches("pub(super) ").trim_start_matches("pub ");
+        let is_field = !text.starts_with(['/', '#', ' ']) && text.contains(": ");
+        self.fields += usize::from(is_field);
+        self.flags += usize::from(is_field && text.contains(": bool"));
+    }
+}
+
+/// The structures of the node, largest first.
 #[must_use]
-pub fn structures(sources: &[Source]) -> Vec<(usize, String)> {
+pub fn structures(sources: &[Source]) -> Vec<Structure> {
     let mut found = Vec::new();
     for source in sources {
-        let mut open: Option<(usize, String)> = None;
+        let mut open: Option<Structure> = None;
         for line in source.code.lines() {
-            if let Some((fields, name)) = open.take() {
-                if line == "}" {
-                    found.push((fields, format!("{}::{name}", source.room)));
-                } else {
-                    let text = line.trim_start_matches("    ").trim_start_matches("pub(crate) ");
-                    let text = text.trim_start_matches("pub(super) ").trim_start_matches("pub ");
-                    let is_field = !text.starts_with(['/', '#', ' ']) && text.contains(": ");
-                    open = Some((fields + usize::from(is_field), name));
-                }
+            if line == "}" {
+                found.extend(open.take());
+            } else if let Some(structure) = &mut open {
+                structure.count(line);
             } else if let Some(after) = line.split("struct ").nth(1)
                 && line.ends_with('{')
                 && !line.starts_with(' ')
             {
-                open = Some((0, word(after).to_owned()));
+                let name = format!("{}::{}", source.room, word(after));
+                open = Some(Structure { name, ..Structure::default() });
             }
         }
     }
@@ -349,6 +380,15 @@ fn is_part_of_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_' || c == '.'
 }
 
+/// How often code asks whether a body is of a certain kind.
+#[must_use]
+pub fn asks_for_kinds(code: &str) -> usize {
+    const ASKS: [&str; 6] =
+        [".inline()", ".local()", ".kept()", ".remote()", ".striped()", ".is_lower()"];
+    let code = code.lines().map(|line| line.split("//").next().unwrap_or_default());
+    code.map(|line| ASKS.iter().map(|ask| line.matches(ask).count()).sum::<usize>()).sum()
+}
+
 fn word(text: &str) -> &str {
     let end = text.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(text.len());
     &text[..end]
@@ -399,6 +439,7 @@ mod tests {
         let code =
             "impl X {\n    fn a(&self) {\n        b();\n    }\n\n    fn c();\n}\n\npub fn d() {}\n";
         assert_eq!(functions(code), [1, 3]);
+        assert_eq!(longest_function(&[source("x", code)]).unwrap().0, 3);
         assert_eq!(ninth_decile(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 50]), 9);
     }
 
@@ -413,8 +454,17 @@ mod tests {
     }
 
     #[test]
+    fn questions_for_the_kind_of_a_body_are_counted() {
+        let code = "if state.local().is_some() && !body.is_lower() { // state.inline()\n}\n";
+        assert_eq!(asks_for_kinds(code), 2);
+    }
+
+    #[test]
     fn fields_are_counted() {
         let code = "pub struct A {\n    /// Of it: a.\n    pub(crate) a: u8,\n    b: Vec<u8>,\n}\n";
-        assert_eq!(structures(&[source("x", code)]), [(2, "x::A".to_owned())]);
+        let expected = Structure { fields: 2, name: "x::A".into(), flags: 0 };
+        assert_eq!(structures(&[source("x", code)]), [expected]);
+        let code = "struct B {\n    is_a: bool,\n    b: u8,\n}\n";
+        assert_eq!(structures(&[source("x", code)])[0].flags, 1);
     }
 }

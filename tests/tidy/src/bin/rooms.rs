@@ -101,42 +101,71 @@ fn locks(tree: &[Source]) {
     }
 }
 
+/// A line of the table of the whole node.
+fn print(trees: &[Vec<Source>], what: &str, value: impl Fn(&[Source]) -> String) {
+    println!("| {what} | {} |", row(trees, value));
+}
+
 fn overall(trees: &[Vec<Source>]) {
     println!("| of the whole node | |");
     println!("|---|---|");
-    let print = |what: &str, value: &dyn Fn(&[Source]) -> String| {
-        println!("| {what} | {} |", row(trees, value));
-    };
-    print("files, lines", &|tree| {
+    sizes(trees);
+    coupling(trees);
+}
+
+/// How large the node is, and its largest parts.
+fn sizes(trees: &[Vec<Source>]) {
+    print(trees, "files, lines", |tree| {
         format!("{}, {}", tree.len(), tree.iter().map(|s| s.lines).sum::<usize>())
     });
-    print("longest file", &|tree| tree.iter().map(|s| s.lines).max().unwrap_or(0).to_string());
-    print("functions, p90 of their lines", &|tree| {
+    print(trees, "longest file", |tree| {
+        tree.iter().map(|s| s.lines).max().unwrap_or(0).to_string()
+    });
+    print(trees, "functions, p90 of their lines", |tree| {
         let mut all: Vec<_> = tree.iter().flat_map(|s| rooms::functions(&s.code)).collect();
         all.sort_unstable();
         format!("{}, {}", all.len(), rooms::ninth_decile(&all))
     });
-    print("fields of the largest structures", &|tree| {
+    print(trees, "longest function", |tree| {
+        let longest = rooms::longest_function(tree);
+        longest.map_or_else(|| "–".into(), |(lines, name)| format!("`{name}` {lines}"))
+    });
+    print(trees, "fields of the largest structures", |tree| {
         let all = rooms::structures(tree);
-        let first = all.iter().take(3).map(|(fields, name)| format!("`{name}` {fields}"));
+        let first = all.iter().take(3).map(|one| format!("`{}` {}", one.name, one.fields));
         first.collect::<Vec<_>>().join(", ")
     });
-    print("blocks `impl Node`", &|tree| {
+    print(trees, "entry of a live inode: fields, flags of them", |tree| {
+        let all = rooms::structures(tree);
+        let entry = all.iter().find(|one| one.name == "inode::LiveState");
+        entry.map_or_else(|| "–".into(), |one| format!("{}, {}", one.fields, one.flags))
+    });
+}
+
+/// How much the rooms know of each other.
+fn coupling(trees: &[Vec<Source>]) {
+    print(trees, "blocks `impl Node`", |tree| {
         let blocks = tree.iter().flat_map(|s| s.code.lines());
         blocks.filter(|line| *line == "impl Node {").count().to_string()
     });
-    print("rooms that know `Node`", &|tree| rooms::knowing_node(tree).len().to_string());
-    print("circles of rooms", &|tree| rooms::circles(tree).len().to_string());
-    print("rooms in the largest circle", &|tree| {
+    print(trees, "rooms that know `Node`", |tree| rooms::knowing_node(tree).len().to_string());
+    print(trees, "circles of rooms", |tree| rooms::circles(tree).len().to_string());
+    print(trees, "rooms in the largest circle", |tree| {
         rooms::circles(tree).iter().map(BTreeSet::len).max().unwrap_or(0).to_string()
     });
-    print("upward uses, of them of `Node` itself", &|tree| {
+    print(trees, "upward uses, of them of `Node` itself", |tree| {
         let all = rooms::upward(tree);
         let of_node = all.iter().filter(|found| found.what == "crate::node::Node").count();
         format!("{}, {of_node}", all.len())
     });
-    print("kinds of body named outside `body`", &|tree| {
+    let outside_body = |tree: &[Source], count: fn(&str) -> usize| {
         let outside = tree.iter().filter(|s| s.room != "body");
-        outside.map(|s| rooms::kinds_of_body(&s.code)).sum::<usize>().to_string()
+        outside.map(|s| count(&s.code)).sum::<usize>().to_string()
+    };
+    print(trees, "kinds of body named outside `body`", |tree| {
+        outside_body(tree, rooms::kinds_of_body)
+    });
+    print(trees, "questions for the kind of a body outside `body`", |tree| {
+        outside_body(tree, rooms::asks_for_kinds)
     });
 }
