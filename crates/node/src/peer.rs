@@ -52,7 +52,7 @@ impl PeerService {
         self.files.upgrade().ok_or_else(stopping)
     }
 
-    /// Refuses what is asked of a host that the others have given up: it has nothing to say.
+    /// Refuses all questions while the other hosts have given this one up: what it knows does not count.
     fn require_member(&self) -> Result<()> {
         if self.peer()?.members.is_fenced() {
             let gone = rustix::io::Errno::HOSTUNREACH.into();
@@ -61,8 +61,8 @@ impl PeerService {
         Ok(())
     }
 
-    /// Refuses a change that a host had on its way when it was given up, or when its process ended: somebody else may have the
-    /// file by now.
+    /// Refuses a change that was on its way when its host was given up, or when its process ended: another host may have the file
+    /// by now.
     fn require_lives(&self, session: &Session<Guest>) -> Result<()> {
         self.lives.require_newest(&session.node, session.epoch)?;
         self.peer()?.members.require_not_given_up(&session.node)
@@ -162,7 +162,7 @@ impl PeerService {
         self.with_first_bytes(session, (ino, handle), len, opened)
     }
 
-    /// As [`open_to_read`](Self::open_to_read), for a host that keeps what it reads if that is vouched for.
+    /// As [`open_to_read`](Self::open_to_read), for a host that may keep what it reads as long as this host vouches for it.
     fn open_vouched(&self, session: &Session<Guest>, ino: InodeId, len: u32) -> Result<Reply> {
         let peer = self.peer()?;
         let PeerOpening { size_bytes, stamp, pinned } =
@@ -275,7 +275,7 @@ impl PeerService {
     }
 
     fn answer(&self, session: &Session<Guest>, request: Request, payload: &[u8]) -> Result<Reply> {
-        // Whoever lets go of something does so once, also of a host that is just coming back.
+        // A host closes a file once and does not repeat it, so closes are taken also while this host is just coming back.
         if !matches!(request, Request::Close { .. }) {
             self.require_member()?;
         }
@@ -363,7 +363,7 @@ impl PeerService {
                 Response::Done
             }
             Request::Reclaim { tier, files } => {
-                // Only a hint: the ledger says what is garbage.
+                // The message only says where to look; which files are garbage is in the ledger.
                 tracing::debug!(%tier, files = files.len(), "another host let go of files here");
                 let peer = self.peer()?;
                 for file in files {
@@ -439,7 +439,7 @@ impl Handler for PeerService {
     fn on_close(&self, session: Session<Guest>) {
         let (Ok(peer), Ok(files)) = (self.peer(), self.files()) else { return };
         for open in session.state.files.into_inner().into_values() {
-            // What the host wrote and did not close is treated like what a program wrote that was killed.
+            // The host did not close the file: it is closed here, as the kernel does for a program that was killed.
             end(&peer, &*files, &session.node, &open);
         }
     }
@@ -471,7 +471,7 @@ fn recalled(outcome: Recalled) -> Response {
     }
 }
 
-/// A pause on its way; 0 would mean something else.
+/// A pause for the answer, at least 1 ms: 0 means that the file is in use (see [`recalled`]).
 fn retry_ms(pause: Duration) -> u32 {
     u32::try_from(pause.as_millis()).unwrap_or(u32::MAX).max(1)
 }

@@ -75,8 +75,8 @@ impl Followers {
         });
     }
 
-    /// To be asked before somebody may write to the file: no follower keeps what it has read of it when this is `None`.
-    /// Else the entry is to be let go of, and it is to be asked again.
+    /// Called before somebody may write to the file. `None` once no follower keeps what it has read; else the caller has to
+    /// unlock the entry and try again.
     pub(crate) fn recall_followers(&self, ino: InodeId, state: &mut LiveState) -> Option<Retry> {
         let cluster = self.cluster.as_ref()?;
         match self.vouches.recall(cluster, ino, &mut state.followers, &mut state.recall) {
@@ -87,10 +87,10 @@ impl Followers {
         }
     }
 
-    /// Before a file is cut: has the bytes in a backing file that is new, so that followers go on with the old one, which they
-    /// have open, and find none of it missing. The kernels there fill up what is missing with zeros, and not all readers
-    /// would see the file end before. Where the kernel reads the file past this process, or much of it would have to be
-    /// copied, it stays where it is.
+    /// Called before a file is cut: moves it to a new backing file, so that followers go on with the old one, which they have
+    /// open, complete. Else the kernels there would fill up the missing bytes with zeros, and some readers would see these
+    /// before they see the new end. A file that the kernel reads by passthrough, or of which more than [`COPIED_MAX`] bytes
+    /// would have to be copied, stays where it is.
     pub(crate) fn spare_followers(
         &self,
         inode: Inode,
@@ -109,7 +109,7 @@ impl Followers {
         {
             return Ok(inode);
         }
-        // Copies on other hosts hold what is published, until something else is.
+        // With copies on other hosts the content stays published until the next publication, so it is kept.
         let is_dropped = size_bytes == 0 && inode.layout.copies().len() == 1;
         let content = if is_dropped { Content::Dropped } else { Content::Kept };
         if content == Content::Kept && state.size_bytes()? > COPIED_MAX {
@@ -126,7 +126,7 @@ impl Followers {
         })
     }
 
-    /// Whether a file has left the backing file that it was in when another host opened it.
+    /// Whether a file has moved out of the backing file that it was in when another host opened it.
     pub(crate) fn has_left(&self, ino: InodeId, pinned: &Arc<BackingFile>) -> bool {
         let is_there = |state: &mut LiveState| {
             state.local().is_some_and(|local| Arc::ptr_eq(&local.ro, pinned))

@@ -13,13 +13,13 @@ use crate::directory::directory_lease::DirectoryLeases;
 use crate::inode::live::{LiveState, LiveTable};
 
 impl LiveState {
-    /// Whether the kernel reads it through its pages here, and it is written elsewhere only.
+    /// Whether the kernel reads the file through its pages here, while nobody writes it from here.
     fn is_read_through_pages(&self) -> bool {
         let may_write = self.writers > 0 || self.holds_lease() || self.writes_remotely();
         self.paged.is_some() && self.is_served_by_us() && !may_write
     }
 
-    /// The body is another one. Whether what the kernel has of the old one is dropped when it asks for the length.
+    /// The body was replaced. Whether the kernel's pages of the old one are dropped later, when it asks for the length.
     pub(crate) fn renews_pages_with_length(&mut self) -> bool {
         let is_paged = self.is_read_through_pages();
         if let Some(paged) = &mut self.paged {
@@ -28,7 +28,7 @@ impl LiveState {
         is_paged
     }
 
-    /// Keeps what a file was that is open through pages, whose new body has just been loaded.
+    /// Keeps the old body of a file that is open through pages, whose new body has just been opened.
     pub(crate) fn note_former(&mut self, old: Option<Body>) {
         if let (Some(old), Some(paged)) = (old.and_then(Body::into_remote), &mut self.paged) {
             paged.keep_former(old);
@@ -36,19 +36,19 @@ impl LiveState {
     }
 }
 
-/// What the kernel is to drop of a file that is being opened.
+/// What the kernel has to drop of a file that is being opened.
 #[derive(Debug, Default)]
 pub(crate) struct Outdated {
-    /// Its pages of an earlier open may soon be stale: passthrough writes go past them.
+    /// Pages of an earlier open, because passthrough writes will go past them.
     pub(crate) pages: bool,
-    /// Its pages, too: what it reads from now on is this content of another host.
+    /// Its pages as well, because from now on it reads the content of another host under this stamp.
     pub(crate) begins: Option<Stamp>,
-    /// Its attributes: truncating the file cleared set-id bits, which the kernel leaves to us, or nobody knows which length
-    /// it has.
+    /// The attributes, because truncating the file cleared set-id bits, which the kernel leaves to us, or because nobody knows
+    /// which length the kernel has.
     pub(crate) attributes: bool,
 }
 
-/// What the kernel has cached, and is sent, of live files at other hosts.
+/// Has the kernel drop what is outdated of live files at other hosts, and sends it their lengths.
 pub(crate) struct Paging {
     pub(crate) live: Arc<LiveTable>,
     pub(crate) far_pages: Arc<FarPages>,
@@ -70,7 +70,7 @@ impl Paging {
         state.remote().map_or(Grant::Refused, grant)
     }
 
-    /// Has the kernel drop what it has of a file that is being opened, and that is old. With no lock held.
+    /// Has the kernel drop what it has of a file that is being opened and is outdated. Called with no lock held.
     pub(crate) fn drop_outdated(&self, ino: InodeId, outdated: &Outdated) {
         if outdated.pages {
             self.far_pages.drop_pages(ino);
@@ -84,8 +84,8 @@ impl Paging {
         }
     }
 
-    /// Has the kernel drop its pages of a file if they are outdated: it is about to be told the attributes. Where it is told
-    /// of a greater length it would show what stands behind the old one in its last page: zeros. With no lock held.
+    /// Has the kernel drop its pages of a file if they are outdated, before it is sent the attributes: if these have a greater
+    /// length, the kernel would show the zeros behind the old end in its last page. Called with no lock held.
     pub(crate) fn drop_old(&self, ino: InodeId) -> bool {
         self.old_pages.drop_with(ino, || self.far_pages.drop_pages(ino))
     }
@@ -96,7 +96,7 @@ impl Paging {
         if !self.live.with_existing(ino, is_cached).unwrap_or(false) {
             return false;
         }
-        // Not again when the kernel asks for the attributes: it would not take a length then.
+        // Dropped now, and not when the kernel asks for the attributes: it would ignore the length then.
         if !self.drop_old(ino) {
             self.far_pages.drop_pages(ino);
         }
@@ -108,7 +108,7 @@ impl Paging {
         state.remote().is_some_and(|remote| self.far_pages.has_true_pages(ino, remote))
     }
 
-    /// Another host is about to write to a file of which it has vouched for the content.
+    /// The `home` takes back its stamp `number`: somebody is about to write to the file.
     pub(crate) fn withdraw(&self, home: &NodeId, ino: InodeId, number: u64) {
         let stamp = Stamp::new(home.clone(), number);
         self.spreads.withdraw(ino, &stamp);

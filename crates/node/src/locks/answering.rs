@@ -13,8 +13,8 @@ use super::{ATTEMPT, Locks};
 
 /// Being asked.
 impl Locks {
-    /// Answers a question about locks from `node`, this host's own included. Those that have a `number` are answered in the
-    /// order of these, or not at all.
+    /// Answers a question about locks from `node`, which may be this host. Questions with a `number` are answered in that order;
+    /// one that comes after a later one is refused.
     ///
     /// # Errors
     /// What makes no sense or comes too late, and any question while this host may have been given up by the others.
@@ -80,7 +80,7 @@ impl Locks {
         if self.waiters.lock().waiting.contains_key(&ticket) {
             return self.run(move |locks| locks.pursue_lock(ticket, Instant::now() + ATTEMPT));
         }
-        // Granted to somebody who waits no longer: the master has to learn of it.
+        // A lock was granted to a process that waits no longer, so the master has to be told to drop it.
         if let Some(entry) = self.known(ino) {
             entry.held.lock().is_doubtful = true;
         }
@@ -101,7 +101,7 @@ impl Locks {
         }
     }
 
-    /// Is the lock master no longer, if nobody has locks and nobody here has the file open.
+    /// Stops being the lock master if nobody has locks and no program here has the file open.
     pub(super) fn resign_if_idle(&self, ino: InodeId) {
         let epoch = {
             let mut masters = self.masters.lock();
@@ -109,7 +109,7 @@ impl Locks {
             if !is_idle || self.known(ino).is_some() {
                 return;
             }
-            // From here on whoever asks is sent to the record.
+            // From here on other hosts that ask are told that this one is not the master.
             masters.remove(&ino).map(|master| master.epoch())
         };
         let Some(epoch) = epoch else { return };

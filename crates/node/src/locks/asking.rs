@@ -46,14 +46,14 @@ impl Locks {
         let answer = self.pose(turn, &place, question)?;
         let mut held = turn.entry.held.lock();
         if held.place.as_ref() != Some(&place) {
-            // Another host has become the master meanwhile, and it knows only what was granted before.
+            // Another host has become the master meanwhile, and knows nothing of this answer.
             return Ok(LockAnswer::NotMaster { life: 0 });
         }
         held.note(question, &answer);
         Ok(answer)
     }
 
-    /// Tells the master all that is held and waited for here, so that it knows of nothing else.
+    /// Tells the master all that is held and waited for here, so that it drops everything else of this host.
     pub(super) fn assert_claims(&self, turn: &Turn<'_>, place: &Place) -> Result<()> {
         let claims = turn.entry.held.lock().claims();
         let all = LockQuestion::Assert { claims, tickets: self.tickets(turn.ino) };
@@ -63,12 +63,11 @@ impl Locks {
         Ok(())
     }
 
-    /// Puts a question to one host; when that is no master any more, or does not answer, who it is has to be
-    /// found out again.
+    /// Puts a question to one host. If that is no longer the master, or does not answer, the master is looked for again.
     fn pose(&self, turn: &Turn<'_>, place: &Place, question: &LockQuestion) -> Result<LockAnswer> {
         let me = self.cluster.life();
         let about = LockPlace { ino: turn.ino, epoch: place.epoch, life: me.life };
-        // With the turn held, so that a later question about the file has a larger one.
+        // Taken with the turn held, so that a later question about the file has a larger number.
         let number = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
         let question = question.clone();
         let answer = if place.master == me {
@@ -83,7 +82,7 @@ impl Locks {
         };
         if matches!(answer, Err(_) | Ok(LockAnswer::NotMaster { .. })) {
             let mut held = turn.entry.held.lock();
-            // What was asked may have been done all the same.
+            // Without an answer the master may have done what was asked.
             held.is_doubtful |= answer.is_err();
             if held.place.as_ref() == Some(place) {
                 held.place = None;
@@ -97,7 +96,7 @@ impl Locks {
         answer
     }
 
-    /// Who the file's lock master is; this host, if nobody is or the one that was is gone.
+    /// The file's lock master; this host becomes it if there is none, or the one that was is gone.
     pub(super) fn find_master(&self, turn: &Turn<'_>) -> Result<Place> {
         let known = turn.entry.held.lock().place.clone();
         if let Some(place) = known
@@ -125,7 +124,7 @@ impl Locks {
         Ok(turn.settle(place))
     }
 
-    /// Becomes the lock master in the place of one that is gone: with the locks of all hosts that live.
+    /// Becomes the lock master in the place of one that is gone, and collects the locks of all hosts that live.
     fn take_masters_place(&self, turn: &Turn<'_>, gone: &Place) -> Result<Place> {
         let me = self.cluster.life();
         let epoch = gone.epoch + 1;

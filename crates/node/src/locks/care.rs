@@ -72,7 +72,7 @@ impl Locks {
         let is_gone = |host: &Host| self.cluster.is_life_over(host);
         let has_dead = |master: &Master| master.hosts().iter().any(is_gone);
         if !self.masters.lock().values().any(has_dead) || self.cluster.meet().is_err() {
-            // A host that has just joined is not dead: what is known of the members is known anew.
+            // The members have to be read anew first, so that a host that has just joined is not taken for dead.
             return;
         }
         {

@@ -5,7 +5,7 @@ use intarsia_wire::{LockAnswer, LockClaim, LockKind, LockQuestion, LockSpan};
 use super::master::Host;
 use super::table::{Lock, LockTable};
 
-/// Under whom a file's locks are kept.
+/// The lock master of a file, and its epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) master: Host,
@@ -20,9 +20,9 @@ pub(crate) struct Held {
     pub(crate) place: Option<Place>,
     /// The master may know of locks that are not here: an answer was lost.
     pub(crate) is_doubtful: bool,
-    /// The host was given up by the others, and locks with it; no more is done on open handles.
+    /// The others gave this host up, and its locks with it: open handles of the file give EIO.
     pub(crate) is_lost: bool,
-    /// Dropped from the list of files: whoever holds the entry must look it up again.
+    /// Removed from the list of files: a thread that still holds the entry looks the file up again.
     pub(crate) is_gone: bool,
     records: LockTable<u64>,
     wholes: LockTable<u64>,

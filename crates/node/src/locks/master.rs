@@ -7,10 +7,10 @@ use intarsia_wire::{LockAnswer, LockClaim, LockKind, LockQuestion, LockSpan};
 
 use super::table::{Lock, LockTable};
 
-/// Locks of one host on one file beyond which it gets no more; a report of them has to fit a message.
+/// Most locks of one host on one file: a report of them has to fit a message.
 const LOCKS_MAX: usize = 1500;
 
-/// A host, from one of its starts to its end.
+/// One life of a host.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Host {
     pub(crate) node: NodeId,
@@ -74,11 +74,11 @@ impl Master {
         self.records.is_empty() && self.wholes.is_empty() && self.queue.is_empty()
     }
 
-    /// Refuses a question of `host` that a later one has overtaken on its way. The host has given it up since, and has told
-    /// in the later one what it has: a lock that were taken now, or given up, would be so for this master alone.
+    /// Refuses a question of `host` that a later one has overtaken on its way. The host no longer waits for its answer, and has
+    /// said in the later one which locks it has: if the question were answered, master and host would differ.
     ///
     /// # Errors
-    /// [`Error::Busy`], for nobody who waits.
+    /// [`Error::Busy`], which nobody waits for.
     pub(crate) fn admit(&mut self, host: &Host, number: u64) -> Result<()> {
         let last = self.answered.entry(host.clone()).or_default();
         if number <= *last {
@@ -91,7 +91,7 @@ impl Master {
     /// Answers `host`, and says who is to be woken.
     ///
     /// # Errors
-    /// A question that is not for a master, a range that is none, too many locks.
+    /// A question that is not for a master, an empty range, too many locks.
     pub(crate) fn answer(
         &mut self,
         host: &Host,
@@ -165,8 +165,8 @@ impl Master {
             return Ok(LockAnswer::Granted);
         }
         if kind == LockKind::Whole {
-            // As everywhere: changing a lock of flock(2) gives up the old one first, so that two owners
-            // of a shared one who both want it for themselves do not wait for each other.
+            // As on Linux, changing a lock of flock(2) gives up the old one first, so that two owners of a shared lock who
+            // both ask for an exclusive one do not wait for each other.
             self.wholes.clear(&lock.owner, LockSpan::ALL);
         }
         let Some(ticket) = ticket else { return Ok(LockAnswer::Denied) };

@@ -74,7 +74,7 @@ impl Locks {
             match self.take_in_turn(turn, claim, Some(ticket)) {
                 Ok(LockAnswer::Granted) => outcome = Some(Ok(LockOutcome::Granted)),
                 Ok(LockAnswer::Deadlock) => outcome = Some(Ok(LockOutcome::Deadlock)),
-                // Denied is the file of another host, which is asked for again like a master that is silent.
+                // Denied: another host has the file for itself (see [`super::wal_index`]), so it is asked for again later.
                 Ok(LockAnswer::Queued | LockAnswer::Denied) => {}
                 Ok(other) => outcome = Some(Err(misfit(&other))),
                 Err(error @ (Error::Invalid(_) | Error::NoSpace(_))) => outcome = Some(Err(error)),
@@ -114,7 +114,7 @@ impl Locks {
         }
     }
 
-    /// A lock that was granted lets its owner see what was written under the locks before.
+    /// After a lock was granted: looks the file up again, so that its owner sees what was written under earlier locks.
     pub(super) fn with_fresh_content(
         &self,
         ino: InodeId,
@@ -143,7 +143,7 @@ impl Locks {
                     continue;
                 }
                 if !matches!(self.ask_once(turn, &question), Ok(LockAnswer::Done)) {
-                    // Told again when it answers.
+                    // The master is told again once it answers.
                     turn.entry.held.lock().is_doubtful = true;
                 }
             }
@@ -151,7 +151,7 @@ impl Locks {
             Ok(())
         });
         if let Err(error) = outcome {
-            // Somebody is asking the master all this time. What goes is not told to anybody yet.
+            // Another thread kept the turn all this time: the locks are dropped here, and the master is told later.
             tracing::warn!(%ino, %error, "a lock is given up later");
             if let Some(entry) = self.known(ino) {
                 let mut held = entry.held.lock();

@@ -17,11 +17,12 @@ use crate::replication::replicator::Asked;
 pub(super) struct OpenFile {
     pub(super) ino: InodeId,
     pub(super) may_write: bool,
-    /// Under which the host may keep what it reads; 0 for none.
+    /// The stamp under which the host may keep what it reads; 0 for none.
     pub(super) stamp: u64,
-    /// What it reads, also when the file is cut (see [`crate::inode::followers::Followers::spare_followers`]).
+    /// The backing file that the host reads, which stays the same when the file is cut (see
+    /// [`crate::inode::followers::Followers::spare_followers`]).
     pub(super) pinned: Option<Arc<BackingFile>>,
-    /// The publications that it asks for again, each with the call for which it does: programs there wait side by side.
+    /// Publications that are under way, each with the number of the call there that waits for it; several may wait at a time.
     asked: Vec<(u64, Asked)>,
 }
 
@@ -40,7 +41,7 @@ impl OpenFile {
         Self { ino, may_write: false, stamp, pinned, asked: Vec::new() }
     }
 
-    /// The publication that was asked for on behalf of this call. One of an earlier call need not have what was written since.
+    /// The publication that was begun for this call. One begun for an earlier call may lack what was written since.
     pub(super) fn asked_for(&self, call: u64) -> Option<Asked> {
         self.asked.iter().find(|(of, _)| *of == call).map(|(_, asked)| *asked)
     }

@@ -4,20 +4,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use intarsia_wire::Handle;
 
-/// A life is numbered by the millisecond in which it begins, and has so many bits for the handles of each millisecond.
+/// The epoch of a life is the millisecond in which it began; this many bits below it number the handles.
 const BITS: u32 = 22;
 
-/// Gives handles numbers of which no two are the same, in all lives of this host: who still has a handle of a life before is
-/// told that it is none, and is never served another file for it.
+/// Numbers handles so that no two are the same in all lives of this host: a handle of an earlier life is refused, and never taken
+/// for another file.
 pub(crate) struct HandleNumbers(AtomicU64);
 
 impl HandleNumbers {
-    /// Those of the life `epoch`, which no later process of this host has.
+    /// The handles of the life `epoch`.
     pub(crate) const fn of_life(epoch: u64) -> Self {
         Self(AtomicU64::new(epoch << BITS | 1))
     }
 
-    /// A handle that nobody has.
+    /// A handle that was never given out.
     pub(crate) fn next(&self) -> Handle {
         Handle(self.0.fetch_add(1, Ordering::Relaxed))
     }

@@ -1,4 +1,4 @@
-//! Which process of another host was heard of last.
+//! The newest process of each other host.
 
 use std::collections::HashMap;
 

@@ -41,7 +41,7 @@ pub(crate) trait PeerFiles: Send + Sync {
     /// Does what `fallocate` does with these bits.
     fn allocate(&self, ino: InodeId, offset_bytes: u64, len_bytes: u64, bits: u32) -> Result<()>;
 
-    /// Publishes what was written; a time after which to ask again if that takes longer, with what was `asked` for then.
+    /// Publishes what was written. If that takes long, returns after which pause to ask again, with the `asked` of then.
     fn publish(
         &self,
         ino: InodeId,
@@ -57,7 +57,7 @@ pub(crate) trait PeerFiles: Send + Sync {
 pub(crate) struct Peer {
     pub(crate) durability: Durability,
     pub(crate) members: Members,
-    /// Of what other hosts open here; they go on where this host serves again.
+    /// Numbers what other hosts open here; goes on counting when this host serves again after a pause.
     pub(crate) handles: HandleNumbers,
     pub(crate) metrics: Arc<Metrics>,
     /// Locks of processes, in a store of several hosts.

@@ -39,23 +39,23 @@ pub type Registrar<'a> = dyn Fn(BorrowedFd<'_>) -> std::io::Result<KernelBacking
 /// What the kernel may do with its pages of a file that is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pages {
-    /// Keep them from one open to the next: all changes come through it.
+    /// Keep them from one open to the next, because all changes come through this kernel.
     Kept,
-    /// Keep them as long as the other host that has the bytes vouches for them; reads for its pages are those of
+    /// Keep them as long as the home, another host, vouches for them. Reads for these pages have to be
     /// [`begin_page_read`](crate::Node::begin_page_read).
     Vouched,
-    /// Use them while the file is open, and begin anew then.
+    /// Use them while the file is open, and drop them before the next open.
     Renewed,
-    /// Go past them: another host may change the file at any moment.
+    /// Use none, because another host may change the file at any moment.
     Bypassed,
 }
 
-/// How an open file is to be served. What the kernel had of it and was old it has been made to drop.
+/// How the kernel serves a file that was opened; it has dropped what it had of the file that was outdated.
 #[derive(Clone)]
 pub struct Opened {
     /// The kernel's registration, for passthrough; else requests come to the process.
     pub passthrough: Option<KernelBacking>,
-    /// Whether `close` has to tell us, because something must happen then.
+    /// Whether the kernel has to send us a flush at each close.
     pub wants_flush: bool,
     /// Its pages.
     pub pages: Pages,
@@ -127,14 +127,14 @@ impl Opener {
             }
             state.looked_up =
                 if flags.write { self.recollections.just_looked_up(ino) } else { None };
-            // Read under the entry's lock: nothing can fold or write the file from here on.
+            // Read with the entry locked, so that nobody folds or writes the file from here on.
             let inode = match self.leases.prepare(ino, state, flags.write.then_some(content))? {
                 Attempt::Done(inode) => self.bodies.lower.renewed(inode)?,
                 Attempt::Again(retry) => return Ok(Attempt::Again(retry)),
             };
             state.drop_stale_lower(&inode);
             if state.body.is_none() || !state.is_open() {
-                // Another host may have set some since.
+                // Another host may have set hints since they were last read.
                 state.hints = own_hints(&self.namespace, &inode)?;
             }
             if state.body.is_none() {
@@ -150,7 +150,7 @@ impl Opener {
             let was_lower = state.is_lower();
             let opened = self.open_loaded(caller, &inode, state, flags, registrar);
             if opened.is_err() && was_lower && state.local().is_none() {
-                // Nothing has become of a truncation; the file is as it was.
+                // The open failed, so the file is not truncated after all.
                 state.body = None;
             }
             if flags.write && opened.is_ok() {
@@ -162,7 +162,7 @@ impl Opener {
         Ok(opened)
     }
 
-    /// Has a file that holds nothing, and is to be written, go where its hints say by now; its record.
+    /// Moves an empty file that is about to be written to where its present hints wish it. Returns its record.
     fn moved_as_hinted(&self, inode: Inode, state: &mut LiveState) -> Result<Inode> {
         let Some(cluster) = &self.cluster else { return Ok(inode) };
         match self.elsewhere.let_go_as_wished(&inode, state)? {
@@ -185,7 +185,7 @@ impl Opener {
         let flags = OpenFlags { write, truncate: false };
         self.live.with(inode.ino, |state| {
             let (body, hints) = fresh;
-            // A program here may have opened it to read since it was created, and then this is not known of it yet.
+            // Another program here may have made the entry, by opening the file to read, without knowing of this right.
             if self.members.is_shared() && !state.right.is_taken_over() {
                 state.right.acquire();
             }
@@ -237,7 +237,7 @@ impl Opener {
             self.elsewhere.let_go_for_room(inode, state, flags.truncate)?;
         }
         if flags.truncate && state.is_lower() {
-            // What is dropped need not be copied first.
+            // The content is dropped, so it need not be copied to a backing file first.
             state.body = Some(Body::empty());
         } else if flags.write {
             state.copy_up(&self.bodies, inode.ino)?;
@@ -343,7 +343,7 @@ impl Opener {
         }
         let opened = Opened {
             passthrough: state.kernel.clone().filter(|_| is_passthrough),
-            // Other hosts see at their next open what was closed here.
+            // With several hosts each close publishes, so that other hosts see it at their next open.
             wants_flush: (flags.write && (!is_passthrough || self.members.is_shared()))
                 || syncs_at_close,
             pages,

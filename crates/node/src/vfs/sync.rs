@@ -17,25 +17,25 @@ use crate::inode::rights::Rights;
 use crate::replication::replicate::others_copy;
 use crate::replication::replicator::{ASK_AGAIN, Asked, CopyQueue, Outcome};
 
-/// What a call may wait for. Who waits for one thing is not to hold up who waits for another.
+/// What a call may wait for. Calls that wait for one thing must not hold up those that wait for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// For nothing that takes long.
+    /// Nothing that takes long.
     Nothing,
-    /// For a device of this host, or the metadata.
+    /// A device of this host, or the metadata.
     Device,
-    /// Until other hosts have copies or parts of the file, as long as the network needs for its bytes.
+    /// Other hosts, until they have copies or parts of the file: as long as the network needs for its bytes.
     Hosts,
 }
 
-/// What a call finds of the file that it publishes.
+/// What is left to do, with nothing locked, for a file that was published.
 #[derive(Default)]
 struct Written {
-    /// The bytes, if other hosts have them: they are to be published there.
+    /// The bytes, if other hosts have them: they have to be published there.
     far: Option<FarBody>,
     /// The backing file, if the bytes are in one.
     file: Option<Arc<BackingFile>>,
-    /// A close is to put them on stable storage.
+    /// Whether a close has to put the bytes on stable storage.
     syncs: bool,
 }
 
@@ -65,7 +65,7 @@ impl Syncer {
         self.end_flush(ino, has_copies)
     }
 
-    /// What is left of a close when the copies that it waits for are made.
+    /// The rest of a close, once the copies that it waits for are made.
     fn end_flush(&self, ino: InodeId, has_copies: bool) -> Result<()> {
         let Written { far, file, syncs } = self.publish_written(ino, has_copies)?;
         if let Some(far) = far {
@@ -75,8 +75,8 @@ impl Syncer {
         if syncs { self.sync_file(file.as_deref(), true) } else { Ok(()) }
     }
 
-    /// Publishes what was written here, unless that `has_copies` and so is published; and what is left to be done with no lock
-    /// held.
+    /// Publishes what was written here, unless it `has_copies`, with which it was published; returns what is left to do with no
+    /// lock held.
     fn publish_written(&self, ino: InodeId, has_copies: bool) -> Result<Written> {
         let written = self.live.with_existing(ino, |state| {
             let far = if has_copies { None } else { self.publisher.publish_here(ino, state)? };
@@ -100,7 +100,7 @@ impl Syncer {
         self.end_fsync(ino, has_copies, data_only)
     }
 
-    /// What is left of an `fsync` when the copies that it waits for are made.
+    /// The rest of an `fsync`, once the copies that it waits for are made.
     fn end_fsync(&self, ino: InodeId, has_copies: bool, data_only: bool) -> Result<()> {
         let Written { far, file, .. } = self.publish_written(ino, has_copies)?;
         if let Some(far) = far {
@@ -152,7 +152,7 @@ impl Syncer {
     }
 
     /// Publishes what another host wrote through this one, as the same call of a program here would. If that waits for copies,
-    /// the outcome tells when to ask again, and `asked` what for.
+    /// returns when the host has to ask again, and puts into `asked` what it has to ask for.
     ///
     /// # Errors
     /// As the call itself.
