@@ -1,15 +1,15 @@
 //! How long the call that a thread works on may still take.
 //!
-//! A system call can need several answers of servers and of other hosts, one after the other. Each wait is bounded; what
-//! a program is promised is a bound for the call. So whoever takes a call on grants its thread an allowance, and
-//! each wait on the way takes no more than what is left of it.
+//! A system call can need several answers of servers and of other hosts, one after the other. Programs are promised a bound for
+//! the whole call, not only for each wait. So a call is granted a deadline where it comes in, which belongs to the thread that
+//! works on the call, and each wait on the way takes no more than what is left until then.
 
 use std::cell::Cell;
 use std::time::Duration;
 
 use intarsia_sync::Instant;
 
-/// Granted to each wait, also when nothing is left: servers that are well answer in less.
+/// What each wait may take even if no time is left: healthy servers answer in less.
 const LEAST: Duration = Duration::from_millis(250);
 
 thread_local! {
@@ -18,8 +18,8 @@ thread_local! {
     static INSISTING_UNTIL: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// Does `work`, which is tried again later if another host does not give a lease back at once: others wait for what
-/// is locked meanwhile.
+/// Does `work` with brief questions for leases: others wait for what this thread has locked, so if another host does not give a
+/// lease back at once the work fails, and is tried again later.
 pub fn asking_briefly<T>(work: impl FnOnce() -> T) -> T {
     let before = IS_BRIEF.replace(true);
     let outcome = work();
@@ -33,7 +33,7 @@ pub fn is_brief() -> bool {
     IS_BRIEF.get()
 }
 
-/// Makes `job`, to be done by another thread, a part of what this one works on.
+/// Makes `job`, which another thread will do, a part of this thread's call, with its deadline.
 pub fn shared<T>(job: impl FnOnce() -> T + Send) -> impl FnOnce() -> T + Send {
     let (until, is_brief) = (until(), is_brief());
     move || {
@@ -43,18 +43,18 @@ pub fn shared<T>(job: impl FnOnce() -> T + Send) -> impl FnOnce() -> T + Send {
     }
 }
 
-/// From now on this thread works on a call that is to end by then; with `None`, on what nobody waits for.
+/// From now on this thread works on a call with this deadline; with `None`, on something that nobody waits for.
 pub fn grant(until: Option<Instant>) {
     UNTIL.set(until);
 }
 
-/// Until when the call of this thread is to end.
+/// The deadline of this thread's call.
 #[must_use]
 pub fn until() -> Option<Instant> {
     UNTIL.get()
 }
 
-/// While this lives, the thread's work is to end by then, if not before.
+/// While this lives, the thread has this deadline, or its former one if that is earlier.
 #[must_use = "it ends when it is dropped"]
 pub struct Limit(Option<Instant>);
 
@@ -71,15 +71,15 @@ impl Drop for Limit {
     }
 }
 
-/// How much of `wanted` a wait that begins now can have.
+/// How long a wait that begins now may take, at most `wanted`.
 #[must_use]
 pub fn of(wanted: Duration) -> Duration {
     let left = |until: Instant| until.saturating_duration_since(Instant::now()).max(LEAST);
     UNTIL.get().map_or(wanted, |until| wanted.min(left(until)))
 }
 
-/// While this lives, the thread does not give a question up before then: whoever starts a host waits for metadata servers
-/// that are just coming up, however often they have not answered yet.
+/// While this lives, the thread does not give up a question before that moment. For the start of a host, which waits for
+/// metadata servers that are just coming up, however often they did not answer.
 #[must_use = "it ends when it is dropped"]
 pub struct Insistence(Option<Instant>);
 
@@ -94,7 +94,7 @@ impl Drop for Insistence {
     }
 }
 
-/// Until when a question of this thread is asked at least, that would be given up at `usual`.
+/// When this thread gives up a question that would usually be given up at `usual`: then, or later.
 #[must_use]
 pub fn at_least(usual: Instant) -> Instant {
     INSISTING_UNTIL.get().map_or(usual, |until| usual.max(until))

@@ -34,7 +34,7 @@ const BODY_PAGE: usize = 128;
 pub(crate) struct LeasedEngine {
     inner: Arc<dyn MetaEngine>,
     table: Mutex<Table>,
-    /// Whether what is kept may be told.
+    /// Whether answers may come from what is kept.
     is_valid: Box<dyn Fn() -> bool + Send + Sync>,
     hits: AtomicU64,
     /// Commits of this process that have begun, and that have ended.
@@ -51,7 +51,8 @@ impl LeasedEngine {
         Self { inner, table, is_valid, hits: AtomicU64::new(0), commits: AtomicU64::new(0) }
     }
 
-    /// How many commits of this process have begun and ended. While that is the same, it has changed nothing.
+    /// How many commits of this process have begun and ended, counted together. While that stays the same it has changed
+    /// nothing.
     pub(crate) fn commits_seen(&self) -> u64 {
         self.commits.load(SeqCst)
     }
@@ -73,25 +74,25 @@ impl LeasedEngine {
         self.table.lock().begin(dir, is_alone);
     }
 
-    /// Shows what `mutations` put, a new name in `dir` among it, as if they had been committed, until they are, or
-    /// nobody will commit them any more. `false`, and nothing is done, unless the lease is held, has been held
-    /// alone, and says that the name is free.
+    /// Answers as if `mutations`, which make a new name in `dir`, were committed already, until they are, or are
+    /// [renounced](Self::renounce). `false`, and nothing is done, unless the lease is held, was held by this host alone at some
+    /// moment, and shows that the name is free.
     pub(crate) fn assume(&self, dir: InodeId, name: &[u8], mutations: &[Mutation]) -> bool {
         self.is_valid() && self.table.lock().assume(dir, name, mutations)
     }
 
-    /// What is assumed of a new file in `dir` is what `mutations` put from now on, before it was committed. `false`, and nothing
-    /// is done, unless all of it is assumed and may be told.
+    /// Changes what is assumed of a new file in `dir` to what `mutations` put. `false`, and nothing is done, unless all of
+    /// these keys are assumed and answers may come from what is kept.
     pub(crate) fn amend(&self, dir: InodeId, mutations: &[Mutation]) -> bool {
         let is_amended = self.is_valid() && self.table.lock().amend(dir, mutations);
         if is_amended {
-            // As a commit that began and ended.
+            // This counts like a commit that began and ended.
             self.commits.fetch_add(2, SeqCst);
         }
         is_amended
     }
 
-    /// What was assumed is not to come: `dir` is looked at anew.
+    /// What was assumed will not be committed: `dir` is read anew.
     pub(crate) fn renounce(&self, dir: InodeId, mutations: &[Mutation]) {
         let mut table = self.table.lock();
         table.confirm(mutations);
@@ -186,8 +187,8 @@ impl LeasedEngine {
         outcome
     }
 
-    /// As [`MetaEngine::get`], past what is kept: while a commit of this process is under way that is older for a
-    /// moment than what the engine has.
+    /// As [`MetaEngine::get`], but not from what is kept, which is older for a moment while a commit of this process is under
+    /// way. What is assumed counts, since the engine does not have it.
     pub(crate) fn get_committed(
         &self,
         partition: PartitionId,
@@ -227,7 +228,7 @@ impl LeasedEngine {
                 && let Some(named) = follow(first)
             {
                 table.learn(reading, &named, Some(second));
-                // The engine may lack what is promised.
+                // The engine lacks what is assumed.
                 if table.assumed.merges(&named)
                     && let Some(Some(known)) = table.find(&named).filter(|_| is_valid)
                 {
@@ -265,7 +266,7 @@ impl LeasedEngine {
     ) -> Result<CommitOutcome> {
         let touched = kept_keys(mutations);
         let leases = self.table.lock().changes.begin(&touched);
-        // What the change puts anew, or removes again, need not be put before.
+        // A key that the change sets or removes itself need not be set before.
         let replaces = |mutation: &Mutation| {
             matches!(mutation, Mutation::Put(..))
                 && mutations.iter().any(|m| {
@@ -288,8 +289,8 @@ impl LeasedEngine {
             }
             Ok(CommitOutcome::Conflict { index }) => {
                 table.give_up(&touched, leases, true);
-                // What is kept said otherwise, or another thread was faster: asked anew in any case, but for
-                // directories that were only asked to be there.
+                // What was kept was wrong, or another thread was faster: these keys are read anew. Not so those that only had
+                // to be free of transactions, unless it is they that failed.
                 for (at, condition) in conditions.iter().enumerate() {
                     if let Some(key) = stated_key(condition).filter(|key| is_kept(key))
                         && (at == *index || !matches!(condition, Condition::Unheld(_)))
@@ -300,7 +301,7 @@ impl LeasedEngine {
             }
             Err(_) => {
                 table.give_up(&touched, leases, false);
-                // It may be carried out yet. Its conditions name the directories of which it changes something.
+                // The commit may still take effect. Its conditions name the directories that it changes.
                 leases_in(conditions).for_each(|dir| table.doubt(dir));
             }
         }

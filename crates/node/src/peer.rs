@@ -61,8 +61,8 @@ impl PeerService {
         Ok(())
     }
 
-    /// Refuses a change that was on its way when its host was given up, or when its process ended: another host may have the file
-    /// by now.
+    /// Refuses a change that was on its way when its host was given up, or when its process ended: another host may have the
+    /// file by now.
     fn require_lives(&self, session: &Session<Guest>) -> Result<()> {
         self.lives.require_newest(&session.node, session.epoch)?;
         self.peer()?.members.require_not_given_up(&session.node)

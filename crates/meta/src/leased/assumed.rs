@@ -1,4 +1,4 @@
-//! What commits will put that were promised and are not made yet.
+//! What deferred creates will put: their commits are promised and not made yet.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -9,7 +9,7 @@ use crate::{Key, Mutation, Value, keys};
 
 #[derive(Default)]
 pub(super) struct Assumed {
-    /// Values of keys that nothing but the commit that was promised changes.
+    /// Values of keys that only the promised commits change.
     values: BTreeMap<Key, Value>,
     /// Directories that such commits will merge into.
     merged: HashMap<Key, Merging>,
@@ -18,7 +18,7 @@ pub(super) struct Assumed {
 #[derive(Default)]
 struct Merging {
     commits: u32,
-    /// Others have been merged since, or will be: the engine may merge them in another order.
+    /// Other commits merge into the directory too, and the engine may apply them in another order.
     has_others: bool,
 }
 
@@ -37,7 +37,7 @@ impl Assumed {
         }
     }
 
-    /// Has other values that were to be put; `false`, and nothing is done, unless `mutations` do nothing else.
+    /// Replaces values that were assumed; `false`, and nothing is done, if `mutations` do anything else.
     pub(super) fn replace(&mut self, mutations: &[Mutation]) -> bool {
         let is_assumed = |mutation: &Mutation| matches!(mutation, Mutation::Put(key, _) if self.values.contains_key(key));
         if !mutations.iter().all(is_assumed) {
@@ -51,7 +51,7 @@ impl Assumed {
         true
     }
 
-    /// Returns the directories of which it is not known any more what the engine has.
+    /// The commits are made or given up. Returns the directories whose record is not known any more.
     pub(super) fn end(&mut self, mutations: &[Mutation]) -> Vec<Key> {
         let mut unsure = Vec::new();
         for mutation in mutations {
@@ -69,7 +69,7 @@ impl Assumed {
         unsure
     }
 
-    /// A commit of something else has merged into a directory.
+    /// Another commit has merged into a directory.
     pub(super) fn note_merge(&mut self, key: &[u8]) {
         if let Some(merging) = self.merged.get_mut(key) {
             merging.has_others = true;
@@ -80,7 +80,7 @@ impl Assumed {
         self.values.get(key)
     }
 
-    /// Whether what the engine has of a key lacks a merge.
+    /// Whether a merge into a key is assumed that the engine does not have.
     pub(super) fn merges(&self, key: &[u8]) -> bool {
         self.merged.contains_key(key)
     }

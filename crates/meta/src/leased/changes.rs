@@ -18,14 +18,14 @@ pub(crate) struct Reading {
 #[derive(Default)]
 struct Changing {
     commits: u32,
-    /// Several at once: nobody here knows which the engine applied last.
+    /// Several commits changed it at once, so that it is not known which one the engine applied last.
     is_contended: bool,
 }
 
 #[derive(Default)]
 pub(super) struct Changes {
-    /// Grows when a lease begins or ends, and when it is not known what came of a change: nothing that
-    /// was read across that is kept.
+    /// Grows when a lease begins or ends, and when the outcome of a change is unknown: what was being read meanwhile is not
+    /// kept.
     era: u64,
     readings: usize,
     /// Leases that have begun.
@@ -63,19 +63,19 @@ impl Changes {
         }
     }
 
-    /// Whether nothing here made a stranger of what a reading brought.
+    /// Whether the era is still the one in which a reading began.
     pub(super) const fn is_of_this_era(&self, reading: Reading) -> bool {
         reading.era == self.era
     }
 
-    /// Whether what a reading brought of `key` is still so.
+    /// Whether what a reading brought of `key` is still valid.
     pub(super) fn is_fresh(&self, reading: Reading, key: &[u8]) -> bool {
         self.is_of_this_era(reading)
             && !self.changing.contains_key(key)
             && !self.log.get(reading.from..).unwrap_or_default().iter().any(|k| **k == *key)
     }
 
-    /// Returns what [`Changes::end`] wants.
+    /// Commits that change `keys` begin. Returns the `leases` for [`Changes::end`].
     pub(super) fn begin(&mut self, keys: &[Key]) -> u64 {
         for key in keys {
             let changing = self.changing.entry(key.clone()).or_default();
@@ -90,7 +90,7 @@ impl Changes {
         self.changing.contains_key(key)
     }
 
-    /// What a reading under way brings of `key` may not be so any more.
+    /// Notes that `key` changes: what readings under way bring of it is not valid.
     pub(super) fn note(&mut self, key: &Key) {
         if self.readings > 0 {
             self.log.push(key.clone());
@@ -100,8 +100,9 @@ impl Changes {
         }
     }
 
-    /// A change of `key` that began when there had been so many `leases` came to its end; whether it is known to
-    /// be the last: no other one was made here at the time, nor by another host, between two leases of this one.
+    /// A change of `key` has ended that began when there had been so many `leases`. Returns whether its value is known to be
+    /// the latest: no other commit here changed the key at that time, and no lease has begun since, so no other host changed it
+    /// either.
     pub(super) fn end(&mut self, key: &Key, leases: u64) -> bool {
         self.note(key);
         let Some(changing) = self.changing.get_mut(key) else { return false };

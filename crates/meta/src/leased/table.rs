@@ -18,8 +18,7 @@ const RECORDS_MAX: usize = 400_000;
 /// Bytes of bodies kept, at most.
 const BODY_BYTES_MAX: usize = 64 << 20;
 
-/// A commit of which nobody knows what came of it may still be carried out for so long: a server may have it
-/// and not have got to it.
+/// For this long a commit without an answer may still take effect: a server may have received it and not have got to it.
 const DOUBT: Duration = Duration::from_secs(10);
 
 /// A leased directory.
@@ -35,8 +34,8 @@ struct Held {
     inodes: HashSet<InodeId>,
     /// Names and bodies that were asked for and not known, since the last look.
     misses: u32,
-    /// No other host had the lease at some moment since it is held here. Those that came later, and have not
-    /// been alone, promise nothing; so of two hosts only one may have to ask the other before it can let go.
+    /// At some moment since this host got the lease no other host had it. A host that has never been alone defers no creates:
+    /// so of two hosts only one can have to ask the other before it can give its lease back.
     was_alone: bool,
 }
 
@@ -52,7 +51,7 @@ struct Covered {
 pub(super) struct Table {
     held: HashMap<InodeId, Held>,
     inodes: HashMap<InodeId, Covered>,
-    /// Directories of which nothing is kept until then: a commit that was given up may change them.
+    /// Directories of which nothing is kept until that moment, because a commit without an answer may still change them.
     doubted: HashMap<InodeId, Instant>,
     names: usize,
     body_bytes: usize,
@@ -66,7 +65,8 @@ impl Table {
         self.held.entry(dir).or_default().was_alone = is_alone;
     }
 
-    /// A commit has been made that no other host may have the lease for, begun when there had been so many `leases`.
+    /// A commit took effect on condition that no other host has the lease on `dir`; it began when there had been so many
+    /// `leases`.
     pub(super) fn note_alone(&mut self, dir: InodeId, leases: u64) {
         if self.changes.leases() == leases
             && let Some(held) = self.held.get_mut(&dir)
@@ -75,7 +75,7 @@ impl Table {
         }
     }
 
-    /// Forgets all of a directory. Whether it was leased.
+    /// Forgets all of a directory. Returns whether it was leased.
     pub(super) fn end(&mut self, dir: InodeId) -> bool {
         let Some(held) = self.held.remove(&dir) else { return false };
         self.changes.begin_era();
@@ -110,8 +110,7 @@ impl Table {
         self.held.keys().copied().collect()
     }
 
-    /// How often something of the directory was not known, since this was last asked; 0 when nothing more
-    /// can be learned of its names.
+    /// How often something of the directory was asked for and not known, since the last call.
     pub(super) fn take_misses(&mut self, dir: InodeId) -> u32 {
         self.held.get_mut(&dir).map_or(0, |held| std::mem::take(&mut held.misses))
     }
@@ -120,8 +119,8 @@ impl Table {
         self.held.get(&dir).is_some_and(|held| held.is_complete)
     }
 
-    /// A reading has brought `names`, and the directory has no others; so all are known now, unless something came
-    /// between. One that a commit is just changing is not, for what was read of it is not kept.
+    /// A reading has brought `names`, which are all names of the directory: it is complete, if all of them were kept. A name
+    /// that a commit changes at the same time is not kept.
     pub(super) fn complete<'n>(
         &mut self,
         reading: Reading,
@@ -192,14 +191,14 @@ impl Table {
         held.inodes.iter().filter(lacks_body).take(limit).copied().collect()
     }
 
-    /// Keeps what a reading brought, if a lease covers it and it is still so.
+    /// Keeps what a reading brought, if a lease covers it and it is still valid.
     pub(super) fn learn(&mut self, reading: Reading, key: &Key, value: Option<&Value>) {
         if self.changes.is_fresh(reading, key) && !self.assumed.merges(key) {
             self.set(key, value);
         }
     }
 
-    /// Takes over what a commit of this process did, that began when there had been so many `leases`.
+    /// Takes over what a commit of this process changed; it began when there had been so many `leases`.
     pub(super) fn apply(&mut self, mutations: &[Mutation], touched: &[Key], leases: u64) {
         let mut unsure: Vec<&Key> = Vec::new();
         for key in touched {
@@ -271,8 +270,8 @@ impl Table {
         }
     }
 
-    /// Names that were assumed have been committed, but for those that the same commit has `touched` again. What was read
-    /// of their directory under a lease that began in between says that they are not there.
+    /// Names that were assumed have been committed, except those that the same commit has `touched` again. If the lease ended
+    /// and began anew in between, what was read of the directory lacks them, so they are forgotten.
     pub(super) fn note_made(&mut self, assumed: &[Mutation], touched: &[Key]) {
         for mutation in assumed {
             let key = mutation.key();
@@ -284,7 +283,7 @@ impl Table {
         }
     }
 
-    /// A commit of this process failed, or nobody knows what came of it.
+    /// A commit of this process failed, or had no answer.
     pub(super) fn give_up(&mut self, touched: &[Key], leases: u64, is_known_to_fail: bool) {
         for key in touched {
             let was_alone = self.changes.end(key, leases);
@@ -294,7 +293,7 @@ impl Table {
         }
     }
 
-    /// Does not know a key any more.
+    /// Forgets what is known of a key.
     pub(super) fn forget(&mut self, key: &[u8]) {
         let Some(ino) = keys::inode_of(key) else { return };
         match key.first() {
@@ -317,7 +316,7 @@ impl Table {
     fn set(&mut self, key: &Key, value: Option<&Value>) {
         let Some(ino) = keys::inode_of(key) else { return };
         if value.is_some_and(|value| !is_unheld(value)) && key.first() != Some(&keys::BODY) {
-            // A transaction holds it, and whoever ends that asks for no lease.
+            // A transaction holds the key, and any host may end that without asking for the lease.
             return self.forget(key);
         }
         match key.first() {

@@ -1,22 +1,21 @@
-//! How long a change waits for another one, and whose changes are not worth waiting for.
+//! How long a change waits for an undecided one, and whose changes it hardly waits for.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use intarsia_sync::{Instant, Mutex};
 
-/// How long a transaction that was met undecided is left to its coordinator, which takes milliseconds
-/// when it lives.
+/// How long an undecided transaction is left to its coordinator, which takes milliseconds if it lives.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
 const FIRST_PAUSE: Duration = Duration::from_micros(200);
 
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
-/// How long a session that left a transaction undecided is hardly waited for.
+/// For this long after a session left a transaction undecided, others of that session are hardly waited for.
 const SUSPECTED: Duration = Duration::from_secs(10);
 
-/// What is left of the time that an operation waits for others, in pauses that grow.
+/// How long an operation still waits for others, in pauses that grow.
 pub(super) struct Patience {
     left: Duration,
     next: Duration,
@@ -40,8 +39,8 @@ impl Patience {
     }
 }
 
-/// Sessions of other nodes that left a transaction undecided: for a while nobody waits long for others of theirs, so
-/// that all that a dead node left costs one wait. A node that lives only tries again.
+/// Sessions of other nodes that left a transaction undecided. For a while nobody waits long for their other transactions, so
+/// that all that a dead node left undecided costs one wait. If the node lives after all it just tries again.
 #[derive(Default)]
 pub(super) struct Suspects(Mutex<HashMap<u64, Instant>>);
 

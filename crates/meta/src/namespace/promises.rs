@@ -1,9 +1,9 @@
-//! New files that are promised to a program before they are committed.
+//! Deferred creates, here called promises: new files that a program may use before they are committed.
 //!
-//! Under the lease on a directory this host knows that a name is free, and nobody else makes it without asking for
-//! the lease back. So a new file need not be committed before its program goes on. What keeps the promise is
-//! whatever comes first: a change of the file, above all the one that publishes it at its close, in whose commit it
-//! goes; the recall of the lease; or that a moment has passed. Until then it is shown on this host as if it were there.
+//! Under the lease on a directory this host knows that a name is free, and no other host makes it without asking for the lease
+//! back. So a program can go on with its new file before that is committed. The file is committed, and the promise so kept, by
+//! what comes first: a change of the file, above all its publication at the close, in the same commit; the recall of the lease;
+//! or the end of a short time. Until then this host shows the file as if it were there.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,9 +17,9 @@ use super::directory_lease::Leases;
 use super::transaction::Part;
 use crate::{CommitOutcome, Condition, Key, Mutation, Value, allowance, keys};
 
-/// Promises at a time. With more, files are committed at once.
+/// Most promises at a time. Beyond it, new files are committed at once.
 const PROMISES_MAX: usize = 256;
-/// How long others that commit a promise are waited for.
+/// How long to wait for another thread that is committing a promise.
 const UNDER_WAY_MAX: Duration = Duration::from_secs(9);
 
 /// One new file.
@@ -38,7 +38,7 @@ struct Given {
     waiting: HashMap<InodeId, Promise>,
     /// Being committed now.
     under_way: HashMap<InodeId, Promise>,
-    /// Files that were promised and are still open, and nobody knows that they are there.
+    /// Open files whose promised commit failed, or had no answer: they may not be there.
     broken: HashSet<InodeId>,
 }
 
@@ -46,15 +46,15 @@ struct Given {
 #[derive(Default)]
 pub(super) struct Promises {
     given: Mutex<Given>,
-    /// Some are not under way any more.
+    /// Signalled when promises have been committed or broken.
     ended: Condvar,
-    /// Those that wait or are under way, so that nobody looks where there are none.
+    /// How many wait or are under way; while there are none nobody takes the lock.
     count: AtomicUsize,
     broken: AtomicUsize,
 }
 
 impl Promise {
-    /// The value that it puts under a key.
+    /// The value that its commit puts under a key.
     fn puts(&self, key: &[u8]) -> Option<&Value> {
         self.part.mutations.iter().find_map(|mutation| match mutation {
             Mutation::Put(put, value) if **put == *key => Some(value),
@@ -62,7 +62,7 @@ impl Promise {
         })
     }
 
-    /// Whether a change does nothing but give what is promised another value, on no condition that is not the promise's own.
+    /// Whether a change only gives other values to keys that the promise puts, on conditions that the promise has too.
     fn takes(&self, part: &Part) -> bool {
         let is_known = |condition: &Condition| match condition {
             Condition::Equals(key, value) => self.puts(key) == Some(value),
@@ -77,7 +77,7 @@ impl Promise {
             && part.mutations.iter().all(is_put)
     }
 
-    /// Puts what `changes` put in the place of what it put before.
+    /// Takes the values that `changes` put in place of its own.
     fn amend(&mut self, changes: &[Mutation]) {
         for mutation in &mut self.part.mutations {
             if let Mutation::Put(key, value) = mutation
@@ -97,7 +97,7 @@ impl Promise {
         let is_ours = |key: &Key| *key == self.name || keys::inode_of(key) == Some(self.ino);
         let is_of_dir = |key: &Key| **key == keys::by_inode(keys::INODE, self.dir);
         let by_condition = part.conditions.iter().any(|condition| match condition {
-            // What every change in the directory says.
+            // Every change in the directory has this condition.
             Condition::AbsentOr(..) => false,
             Condition::Unheld(key) => is_ours(key),
             Condition::Absent(key) | Condition::Present(key) | Condition::Equals(key, _) => {
@@ -116,13 +116,13 @@ impl Promise {
 }
 
 impl Promises {
-    /// Takes those that `wanted` names to be committed; waits for those that somebody else is committing.
+    /// Takes the promises that are `wanted`, to commit them; waits for those that another thread is committing.
     fn take(&self, wanted: impl Fn(&Promise) -> bool) -> Vec<Promise> {
         if self.count.load(Ordering::SeqCst) == 0 {
             return Vec::new();
         }
         let mut given = self.given.lock();
-        // Whoever commits them is done in the time that a commit may take.
+        // The other thread takes no longer than one commit may.
         let until = Instant::now() + allowance::of(UNDER_WAY_MAX);
         while given.under_way.values().any(&wanted) {
             if self.ended.wait_until(&mut given, until).timed_out() {
@@ -166,8 +166,8 @@ impl Promises {
     }
 }
 
-/// The conditions of what commits some promises and a change together; `None` when what the change depends on has to
-/// be there before.
+/// The conditions of a commit of some promises together with a change; `None` when the promises have to be committed before the
+/// change.
 fn joined(promises: &[Promise], part: &Part) -> Option<Vec<Condition>> {
     let puts = |key: &Key| promises.iter().find_map(|promise| promise.puts(key));
     let is_of_dir = |key: &Key| {
@@ -195,7 +195,7 @@ fn joined(promises: &[Promise], part: &Part) -> Option<Vec<Condition>> {
     Some(conditions)
 }
 
-/// The conditions of what commits some promises, each once.
+/// The conditions of a commit of some promises, each once.
 fn conditions_of(promises: &[Promise]) -> Vec<Condition> {
     let mut conditions: Vec<Condition> = Vec::new();
     for condition in promises.iter().flat_map(|promise| &promise.part.conditions) {
@@ -207,12 +207,12 @@ fn conditions_of(promises: &[Promise]) -> Vec<Condition> {
 }
 
 impl Namespace {
-    /// Promises what `part` does: it makes the file `ino` with the dentry `name` in `dir`. `false` when that has to be
+    /// Defers the commit of `part`, which makes the file `ino` with the dentry `name` in `dir`. `false` when it has to be
     /// committed now.
     pub(super) fn promise(&self, dir: InodeId, ino: InodeId, name: &Key, part: &Part) -> bool {
         let Some(leases) = &self.leases else { return false };
         let mut given = leases.promises.given.lock();
-        // Counted before it is assumed: who gives the lease back ends assuming first and looks at the count then.
+        // Counted before it is assumed: a thread that gives the lease back first forbids assuming, and then looks at the count.
         leases.promises.count.fetch_add(1, Ordering::SeqCst);
         if given.waiting.len() >= PROMISES_MAX || !leases.engine.assume(dir, name, &part.mutations)
         {
@@ -224,7 +224,8 @@ impl Namespace {
         true
     }
 
-    /// Has a change of a file that is promised wait with it. `false`, and nothing is done, where it has to be committed.
+    /// Defers a change of a promised file, to be committed with the file. `false`, and nothing is done, if it has to be
+    /// committed now.
     pub(super) fn amend_promise(&self, ino: InodeId, part: &Part) -> bool {
         let Some(leases) = &self.leases else { return false };
         if leases.promises.count.load(Ordering::SeqCst) == 0 {
@@ -242,8 +243,8 @@ impl Namespace {
         is_amended
     }
 
-    /// Commits a change together with the promises that it depends on. `false` when it is to be committed alone:
-    /// there are none, or they had to be kept first.
+    /// Commits a change together with the promises that it depends on. `false` when the change has still to be committed by
+    /// itself, because there are no such promises or they had to be committed first.
     pub(super) fn commit_with_promises(&self, part: &Part) -> Result<bool> {
         let Some(leases) = &self.leases else { return Ok(false) };
         let taken = leases.promises.take(|promise| promise.concerns(part));
@@ -254,17 +255,17 @@ impl Namespace {
         self.keep_together(leases, &taken, &conditions, &part.mutations)
     }
 
-    /// Keeps the promises that a change depends on.
+    /// Commits the promises that a change depends on.
     pub(super) fn keep_promises_before(&self, part: &Part) {
         self.keep_promises(|promise| promise.concerns(part));
     }
 
-    /// Keeps the promises of files in a directory.
+    /// Commits the promised files of a directory.
     pub(super) fn keep_promises_in(&self, dir: InodeId) {
         self.keep_promises(|promise| promise.dir == dir);
     }
 
-    /// Keeps the promises that were given so long ago.
+    /// Commits the promises that are at least `age` old.
     pub fn keep_promises_older_than(&self, age: Duration) {
         self.keep_promises(|promise| promise.since.elapsed() >= age);
     }
@@ -275,10 +276,10 @@ impl Namespace {
         self.leases.as_ref().is_some_and(|l| l.promises.count.load(Ordering::SeqCst) > 0)
     }
 
-    /// Sees to it that a file which was made on this host is there for all.
+    /// Commits a file that was made on this host, if that was deferred: then all hosts see it.
     ///
     /// # Errors
-    /// [`Error::Engine`] when it was promised, and has not come to be.
+    /// [`Error::Engine`] when it was promised and could not be committed.
     pub fn keep_promise(&self, ino: InodeId) -> Result<()> {
         let Some(leases) = &self.leases else { return Ok(()) };
         self.keep_promises(|promise| promise.ino == ino);
@@ -295,14 +296,14 @@ impl Namespace {
         }
     }
 
-    /// Nobody has the file open any more, so nobody asks whether it has come to be. Returns whether its promise was
-    /// broken: it may not be there, or come to be yet.
+    /// No program has the file open any more, so none asks whether it is there. Returns whether its promise was broken: then
+    /// the file may not be there, or its commit may still take effect.
     pub fn forget_promise(&self, ino: InodeId) -> bool {
         self.leases.as_ref().is_some_and(|leases| leases.promises.forgive(ino))
     }
 
-    /// Others may have the leases now under which all that waits was promised: none of it is recorded any more, which
-    /// may take asking them. Files that are closed later say so.
+    /// This host was given up, so others may have the leases under which files were promised: these files are not committed any
+    /// more. Their closes fail.
     pub fn break_promises(&self) {
         if let Some(leases) = &self.leases {
             let why = Error::Engine("this host was given up".into());
@@ -316,13 +317,13 @@ impl Namespace {
         taken.sort_by_key(|promise| (promise.part.partition, promise.since));
         for some in taken.chunk_by(|a, b| a.part.partition == b.part.partition) {
             let conditions = conditions_of(some);
-            // What failed is told to whoever closes the file.
+            // The close of the file tells what failed.
             let _ = self.keep_together(leases, some, &conditions, &[]);
         }
     }
 
-    /// Commits promises of one partition and a change; each promise alone when a condition does not hold, and then not
-    /// the change. Whether it was committed.
+    /// Commits promises of one partition together with a change. When a condition does not hold, each promise is committed
+    /// alone instead, and the change not at all. Returns whether the change was committed.
     fn keep_together(
         &self,
         leases: &Leases,
@@ -360,7 +361,7 @@ impl Namespace {
             match leases.engine.commit_assumed(part.partition, op, conditions, promised, &[])? {
                 CommitOutcome::Applied => Ok(Some(())),
                 CommitOutcome::Conflict { index } => match conditions.get(index) {
-                    // Without the lease somebody else has made one.
+                    // The lease was lost, and another host has made a file of that name.
                     Some(Condition::Absent(key)) if *key == promise.name => Err(Error::Exists),
                     _ => match self.refusal(part, index, &[])? {
                         Some(error) => Err(error),
@@ -378,7 +379,7 @@ impl Namespace {
 }
 
 impl Leases {
-    /// Nobody knows whether what was promised has come to be, or will.
+    /// The commit of these promises failed or had no answer: nobody knows whether the files are there, or will be.
     fn break_promises(&self, promises: &[Promise], why: &Error) {
         for Promise { dir, ino, part, .. } in promises {
             tracing::warn!(%ino, %dir, error = %why, "a new file could not be recorded");

@@ -45,8 +45,8 @@ const ASKED_AGAIN: Duration = Duration::from_millis(100);
 /// thousand calls; stages of a workflow in which a directory changes hands are shorter than this time.
 const KERNEL_CALM_MIN: Duration = Duration::from_secs(10);
 
-/// How long the kernel keeps what a lease covers, and how long after our answer that time may begin: the kernel takes the answer
-/// only when the program that asked runs again.
+/// How long the kernel keeps what a lease covers, and how long after our answer that time may begin: the kernel takes the
+/// answer only when the program that asked runs again.
 pub(super) const KEPT_BY_KERNEL: Duration = Duration::from_millis(20);
 pub(super) const ON_ITS_WAY: Duration = Duration::from_millis(180);
 

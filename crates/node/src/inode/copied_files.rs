@@ -29,8 +29,8 @@ impl LiveState {
         self.promises_copies(placing, moment) && self.holds_lease() && self.local().is_some()
     }
 
-    /// Whether publishing what programs here wrote waits for other hosts at that moment: for copies, made by this host or by the
-    /// home through which the file is written, or for the parts of a striped file.
+    /// Whether publishing what programs here wrote waits for other hosts at that moment: for copies, made by this host or by
+    /// the home through which the file is written, or for the parts of a striped file.
     pub(crate) fn waits_for_hosts(&self, placing: &Placing, moment: Moment) -> bool {
         match self.striped() {
             Some(striped) => striped.may_write() && striped.has_far_parts(),

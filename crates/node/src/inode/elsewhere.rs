@@ -345,8 +345,8 @@ impl Elsewhere {
         self.drop_content(inode, state).map(drop)
     }
 
-    /// Called before an empty file is written: gives up its backing file here if its hints, which may have been set since it was
-    /// made, wish it at another host or dealt over several. Returns its record; from then on it is placed like a new file.
+    /// Called before an empty file is written: gives up its backing file here if its hints, which may have been set since it
+    /// was made, wish it at another host or dealt over several. Returns its record; from then on it is placed like a new file.
     pub(crate) fn let_go_as_wished(
         &self,
         inode: &Inode,

@@ -103,8 +103,8 @@ impl Following {
         loaded
     }
 
-    /// For a file that programs here wrote through its home: once all who wrote have closed it, the others read it as the record
-    /// says. A handle for writing would be lost with the connection to the home, and readers need none. A file that was
+    /// For a file that programs here wrote through its home: once all who wrote have closed it, the others read it as the
+    /// record says. A handle for writing would be lost with the connection to the home, and readers need none. A file that was
     /// removed stays open as it is.
     pub(crate) fn end_writing_elsewhere(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
         if state.writers > 0 || state.handles == 0 || !state.writes_remotely() {

@@ -272,8 +272,8 @@ impl Leases {
         Ok(inode)
     }
 
-    /// The holder's life is over: frees its lease, unless the content is needed and only that host has it. The same commit takes
-    /// that host's copy out of the record: what it wrote and did not publish must never be taken for the file.
+    /// The holder's life is over: frees its lease, unless the content is needed and only that host has it. The same commit
+    /// takes that host's copy out of the record: what it wrote and did not publish must never be taken for the file.
     fn take_lease_over(
         &self,
         cluster: &Cluster,

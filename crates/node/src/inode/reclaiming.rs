@@ -217,8 +217,8 @@ impl Reclaimer {
         }
     }
 
-    /// Takes out of `garbage` the files that the kernel reads by passthrough: they are spared until they are closed, and used by
-    /// whoever opens the inode until then.
+    /// Takes out of `garbage` the files that the kernel reads by passthrough: they are spared until they are closed, and used
+    /// by whoever opens the inode until then.
     pub(crate) fn spare_passed(&self, tier: TierId, garbage: &mut Vec<FreeFile>) {
         if garbage.is_empty() {
             return;

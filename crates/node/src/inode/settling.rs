@@ -307,8 +307,8 @@ impl Settler {
         Ok(Settled::As(Box::new(settled)))
     }
 
-    /// Records that the file has settled. `known` is the record as of a moment ago; returns the new one, or `None` if the content
-    /// is withheld from now on.
+    /// Records that the file has settled. `known` is the record as of a moment ago; returns the new one, or `None` if the
+    /// content is withheld from now on.
     fn record_settled(
         &self,
         known: &Inode,

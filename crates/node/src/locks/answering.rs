@@ -13,8 +13,8 @@ use super::{ATTEMPT, Locks};
 
 /// Being asked.
 impl Locks {
-    /// Answers a question about locks from `node`, which may be this host. Questions with a `number` are answered in that order;
-    /// one that comes after a later one is refused.
+    /// Answers a question about locks from `node`, which may be this host. Questions with a `number` are answered in that
+    /// order; one that comes after a later one is refused.
     ///
     /// # Errors
     /// What makes no sense or comes too late, and any question while this host may have been given up by the others.

@@ -7,8 +7,8 @@ use intarsia_wire::Handle;
 /// The epoch of a life is the millisecond in which it began; this many bits below it number the handles.
 const BITS: u32 = 22;
 
-/// Numbers handles so that no two are the same in all lives of this host: a handle of an earlier life is refused, and never taken
-/// for another file.
+/// Numbers handles so that no two are the same in all lives of this host: a handle of an earlier life is refused, and never
+/// taken for another file.
 pub(crate) struct HandleNumbers(AtomicU64);
 
 impl HandleNumbers {

@@ -1,8 +1,9 @@
 //! Servers that do not serve, and since when.
 //!
-//! Who asks first waits out the whole time that an operation has, for a replica may take over meanwhile. Who asks after
-//! that time shall not wait as long again: many may stand in line behind each other. Now and then one of them is tried
-//! for longer, because a server that is far or busy, and has to be connected to anew, may need that to serve again.
+//! The first operation of an outage is tried for all the time that an operation has, since a replica may take over meanwhile.
+//! Operations that begin after that time are tried only briefly: many callers may stand in line behind each other. Now and then
+//! one of these is tried for longer, because a far or busy server that has to be connected to anew may need longer to serve
+//! again.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,38 +13,38 @@ use intarsia_sync::{Instant, Mutex};
 
 use super::failure::Address;
 
-/// How long an operation is tried at least.
+/// How long an operation is tried at least, late in an outage.
 const TRIAL: Duration = Duration::from_millis(200);
-/// How long one of those is tried that come late in an outage: a connection is made, and a question answered.
+/// How long now and then one of these is tried: long enough to connect and to get an answer.
 const LONG_TRIAL: Duration = Duration::from_secs(2);
-/// How long nobody is tried for so long: who waits for the one who was stays within the time of a system call.
+/// The time between two such longer trials, so that a call that waits for one of them still ends in time.
 const BETWEEN_LONG_TRIALS: Duration = Duration::from_secs(5);
-/// An attempt, and asking every server for the map after it, take some seconds while none answers.
+/// An outage is forgotten when nobody has tried for so long; one attempt, with asking all servers for the map, takes seconds.
 const REMEMBERED: Duration = Duration::from_secs(10);
 
-/// What an operation needs: a primary can answer, and yet have no replica for what is written.
+/// What an operation needs. A primary may answer reads while it has no replica for what is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Need {
     Read,
     Write,
 }
 
-/// Attempts in vain, none of them long after the one before.
+/// A row of attempts in vain, with no long gap between them.
 #[derive(Clone, Copy)]
 struct Outage {
     since: Instant,
     last: Instant,
-    /// When an operation that came late was tried for longer than others.
+    /// When an operation late in the outage was last tried for longer than others.
     long_trial: Option<Instant>,
 }
 
 impl Outage {
-    /// Nobody has tried for a while: what is true now has to be found out anew.
+    /// Whether nobody has tried for a while, so that it has to be found out anew whether the server serves.
     fn is_forgotten(&self, now: Instant) -> bool {
         now.saturating_duration_since(self.last) > REMEMBERED
     }
 
-    /// How long an operation is tried at least that begins now, when all operations had their time at `over`.
+    /// How long an operation that begins now is tried at least; those of the beginning of the outage ended at `over`.
     fn trial(&mut self, now: Instant, over: Instant) -> Duration {
         let since = self.long_trial.map_or(over, |last| last.max(over));
         if now.saturating_duration_since(since) < BETWEEN_LONG_TRIALS {
@@ -57,20 +58,20 @@ impl Outage {
 #[derive(Default)]
 struct Known {
     of: HashMap<(Address, Need), Outage>,
-    /// Of all servers: none has served since.
+    /// The outage of all servers, if none has served since it began.
     all: Option<Outage>,
 }
 
 /// The servers that do not serve at present.
 #[derive(Default)]
 pub(super) struct Outages {
-    /// So that nobody takes the lock while all is well.
+    /// Whether there is any outage; while there is none nobody takes the lock.
     is_any: AtomicBool,
     known: Mutex<Known>,
 }
 
 impl Outages {
-    /// Until when an operation that begins at `start` is tried, which has `timeout` if all was well until now.
+    /// Until when an operation that begins at `start` is tried; for `timeout` if there is no outage.
     pub(super) fn deadline(
         &self,
         server: Option<&Address>,
@@ -82,8 +83,8 @@ impl Outages {
             return usual;
         }
         let mut known = self.known.lock();
-        // A server that is cut off takes no writes first, and then answers no reads either. The kernel lets calls in one
-        // directory wait for each other: they shall not wait for the one and then as long for the other.
+        // A server that is cut off first takes no writes, and later answers no reads either. Calls in one directory wait for
+        // each other in the kernel, so an outage for writes counts for reads too: else they would wait twice.
         let Known { of, all } = &mut *known;
         let is_of = |key: &(Address, Need)| server.is_some_and(|server| key.0 == *server);
         let of_server = of.iter_mut().filter(|(key, _)| is_of(key)).map(|(_, outage)| outage);
