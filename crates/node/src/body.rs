@@ -120,7 +120,7 @@ pub(crate) struct Bodies {
     pub(crate) parts: Arc<Parts>,
 }
 
-/// What a node says that is too old for how a file is kept.
+/// The error for a file that is kept in a way that this version does not know.
 fn unserved(inode: &Inode, what: &str, name: &str) -> Error {
     tracing::error!(ino = %inode.ino, "this node cannot serve the {what} {name}");
     Error::Corrupt {
@@ -175,7 +175,7 @@ impl Bodies {
         self.load_recorded(inode, hints).map_err(|error| self.explained(inode, error))
     }
 
-    /// What not finding the bytes of a record means: nothing is wrong with them if the record is not so any more.
+    /// Explains why the bytes of a record were not found: if the record has changed or gone since, nothing is damaged.
     pub(crate) fn explained(&self, inode: &Inode, error: Error) -> Error {
         match self.namespace.version(inode.ino) {
             Err(Error::NotFound) => Error::NotFound,
@@ -210,9 +210,9 @@ impl Bodies {
         Ok(Loaded { body, size_bytes })
     }
 
-    /// The stored sums of an inode whose record was `known`; none if the record is another one by now: what another host has
-    /// published since has sums of its own, which say nothing of the bytes that are open here. Where some are missing the
-    /// file is being removed: what is kept of its record is older for a moment than what the engine has.
+    /// The stored sums of an inode whose record was `known`; none if the record has changed: the sums may then be those of
+    /// content that another host has published since, and not of the bytes that are open here. None too if some are missing:
+    /// then the file is being removed, and the record that is kept here is older for a moment than the engine's.
     pub(crate) fn stored_sums(
         &self,
         ino: InodeId,

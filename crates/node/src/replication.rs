@@ -68,9 +68,9 @@ pub(crate) struct Replicas {
     files: Arc<dyn LiveFiles>,
     /// Files that lack copies on other hosts.
     pub(crate) queue: Arc<CopyQueue>,
-    /// Files that lost the copy here: where they are, for the hosts there to be told.
+    /// Files that lost the copy here, each with another copy of it, whose host has still to be told.
     lacking: Mutex<Vec<(BackingRef, InodeId, u64)>>,
-    /// This host was stopped while its files waited for copies, and has not looked since for what they lack.
+    /// Whether files here may lack copies of which only an earlier process knew; the next survey looks for them.
     is_after_crash: AtomicBool,
     /// For making copies of a file, which takes long.
     turns: Turns,
@@ -105,7 +105,7 @@ impl Replicas {
         }
     }
 
-    /// A file has lost the copy here; the host of `first` has another one, and is told at the first survey.
+    /// A file has lost the copy here. The host of `first`, another copy, is told at the first survey.
     pub(crate) fn note_lost(&self, first: BackingRef, ino: InodeId, size_bytes: u64) {
         self.lacking.lock().push((first, ino, size_bytes));
     }
@@ -140,10 +140,10 @@ impl Replicas {
         }
     }
 
-    /// This host has stopped; has the next life look for what its files lack, if some wait for copies.
+    /// This host stops: if files still wait for copies, leaves a mark, so that its next process looks for them.
     ///
     /// # Errors
-    /// That the mark cannot be set.
+    /// The system's own: the mark cannot be set.
     pub(crate) fn note_end(&self) -> Result<()> {
         let is_left = self.is_urgent() || self.queue.backlog().files > 0;
         if is_left { self.unfinished.set() } else { Ok(()) }

@@ -71,9 +71,9 @@ impl Namespace {
         })
     }
 
-    /// Takes the right to write from a holder that is known to be dead, and takes those of the file's copies that are
-    /// `his` out of it, if there are others: he may have changed them without publishing that. Returns what was taken
-    /// out, which is in the ledger now; `None` when the right was not his any more.
+    /// Takes the right to write from a holder that is known to be dead. Takes the holder's copies, for which `is_his` holds,
+    /// out of the record if there are others: the holder may have changed them without publishing that. Returns the copies that
+    /// were taken out, which are in the ledger now; `None` when the holder did not have the right any more.
     pub fn take_over_write(
         &self,
         ino: InodeId,

@@ -7,8 +7,8 @@ use crate::intent::Intent;
 use crate::pending::{Pending, Prepared};
 use crate::{Condition, Mutation, Value, keys};
 
-/// What a participant's record is, and what places it there: an intent on every key that the part reads or replaces, or
-/// what nobody knows of, as it will be.
+/// A participant's record, and the mutations that place it: with an intent on every key that the part reads or replaces, or, if
+/// the part only makes something new, with its mutations as they are.
 pub(super) fn preparation(intent: Intent, part: &Part) -> Result<(Value, Vec<Mutation>)> {
     let mut on_commit = Vec::with_capacity(part.mutations.len());
     let mut on_abort = Vec::with_capacity(part.conditions.len());
@@ -32,7 +32,7 @@ pub(super) fn preparation(intent: Intent, part: &Part) -> Result<(Value, Vec<Mut
     Ok((record, mutations))
 }
 
-/// The change that takes back one of something new.
+/// The change that takes back a mutation that made something new.
 fn taking_back(mutation: &Mutation) -> Option<Mutation> {
     match mutation {
         Mutation::Put(key, _) => Some(Mutation::Delete(key.clone())),
@@ -41,7 +41,7 @@ fn taking_back(mutation: &Mutation) -> Option<Mutation> {
     }
 }
 
-/// The change that brings a key back to what a condition says of it, for conditions that say it all.
+/// The change that gives a key the value that a condition states; none for conditions that do not state the whole value.
 pub(super) fn restoring(condition: &Condition) -> Option<Mutation> {
     match condition {
         Condition::Absent(key) => Some(Mutation::Delete(key.clone())),

@@ -13,8 +13,8 @@ use crate::intent::Intent;
 use crate::pending::{Fate, Pending, Prepared};
 use crate::{CommitOutcome, Condition, Key, Mutation, OpId, Value, keys};
 
-/// How long it is waited for then: enough for one that lives and was slow once, or those who keep looking at what it
-/// changes would never let it.
+/// How long a transaction of a suspected session (see `Suspects`) is waited for: enough for a node that lives and was slow
+/// once. Without it, nodes that keep looking at what it changes would abort it again and again.
 const SUSPECTED_PATIENCE: Duration = Duration::from_millis(20);
 /// Intents read at once to see whether only they are in the way.
 const PAGE: usize = 64;
@@ -44,9 +44,9 @@ impl Namespace {
         }
     }
 
-    /// Prepares all parts but the last in the order of their partitions, which keeps transactions from
-    /// waiting for each other in a circle, and decides together with the last. What nobody knows of comes first: it is
-    /// in nobody's way.
+    /// Prepares all parts but the last, in the order of their partitions, which keeps transactions from waiting for each other
+    /// in a circle; the last part is committed together with the decision. Parts that make something new come first, since
+    /// nobody else can be waiting for that.
     fn commit_parts(&self, first: Part, mut parts: Vec<Part>) -> Result<bool> {
         parts.push(first);
         parts.sort_by_key(|part| (!part.is_unknown, part.partition));
@@ -66,7 +66,7 @@ impl Namespace {
                     return self.give_up(intent, prepared, part, index, &unseen);
                 }
                 Err(error) => {
-                    // It may have been applied all the same.
+                    // The preparation may have been applied all the same.
                     self.undo(intent.transaction, &parts[..=at]);
                     return Err(error);
                 }
@@ -105,24 +105,24 @@ impl Namespace {
         let outcome = self.engine.commit(coordinator, self.next_op(), &conditions, mutations);
         let fate = match outcome {
             Ok(CommitOutcome::Applied) => Fate::Committed,
-            // Somebody took this coordinator for dead.
+            // Another node took this one for dead, and aborted the transaction.
             Ok(CommitOutcome::Conflict { index: 0 }) => self.fate(intent)?.unwrap_or(Fate::Aborted),
             Ok(CommitOutcome::Conflict { index }) => {
                 return self.give_up(intent, prepared, last, index - 1, &[]);
             }
-            // Refused, for certain: what was to get or lose a name is no directory.
+            // This is a certain refusal: what was to get or lose a name is no directory.
             Err(Error::NotDirectory) => {
                 self.undo(transaction, prepared);
                 return Err(Error::NotDirectory);
             }
-            // The answer was lost, not necessarily the commit.
+            // The answer was lost; the commit may have been made.
             Err(error) => match self.abort(intent) {
                 Ok(Fate::Committed) => Fate::Committed,
                 Ok(Fate::Aborted) => {
                     self.undo(transaction, prepared);
                     return Err(error);
                 }
-                // Who meets what it holds will find out.
+                // A node that meets an intent of the transaction finds out later.
                 Err(_) => return Err(error),
             },
         };
@@ -130,7 +130,7 @@ impl Namespace {
             Fate::Committed => self.complete_own(intent, prepared, records),
             Fate::Aborted => {
                 self.undo(transaction, prepared);
-                // The decision was refused and cannot come late: nobody needs the mark any more.
+                // The decision was refused and cannot take effect later, so the abort mark is not needed any more.
                 self.forget(transaction, coordinator, &Pending::Aborted)
             }
         };
@@ -140,8 +140,8 @@ impl Namespace {
         Ok(fate == Fate::Committed)
     }
 
-    /// Releases what a transaction that will not be decided holds. What cannot be reached is released
-    /// by who meets it.
+    /// Releases the keys of a transaction that was not decided. Keys that cannot be reached are released by the node that meets
+    /// them.
     fn undo(&self, transaction: OpId, prepared: &[Part]) {
         for part in prepared {
             if let Err(error) = self.carry_out(part.partition, transaction, Fate::Aborted) {
@@ -160,7 +160,7 @@ impl Namespace {
         self.carry_out_as(partition, transaction, fate, None)
     }
 
-    /// As [`carry_out`](Self::carry_out), where the participant's record is known, if it has not changed since.
+    /// As [`carry_out`](Self::carry_out); `known` is the participant's record, if it is known already.
     pub(super) fn carry_out_as(
         &self,
         partition: PartitionId,

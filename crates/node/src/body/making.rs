@@ -8,7 +8,7 @@ use crate::body::lower::{LowerBody, changing, copy_unchanged};
 use crate::body::{Bodies, LocalBody};
 
 impl Bodies {
-    /// The tier here for a file with such hints, after what makes way for it has gone.
+    /// The tier here for a file with such hints, after cached copies have made way.
     pub(crate) fn tier_here(&self, hints: &HintSet) -> Result<TierId> {
         self.makes_room.make_room();
         self.placing.tier_here(hints.tier())
@@ -20,13 +20,13 @@ impl Bodies {
         Ok(LocalBody::new(backing, file))
     }
 
-    /// Fills a new backing file. What it is written through is closed afterwards.
+    /// Fills a new backing file; the descriptor for that is closed afterwards.
     fn fill(&self, new: &LocalBody, fill: impl FnOnce(&BackingFile) -> Result<()>) -> Result<()> {
         let tier = self.tiers.get(new.backing.tier)?;
         fill(&tier.open_file(new.backing.file, true)?)
     }
 
-    /// Passes on what came of what was done with a new backing file, which is given back if that failed.
+    /// Passes on the outcome of something that was done with a new backing file; gives the file back if it failed.
     fn or_give_back<T>(
         &self,
         ino: InodeId,
@@ -83,8 +83,8 @@ impl Bodies {
         self.or_give_back(ino, new, named).map(|(new, _)| new)
     }
 
-    /// Copies a lower file to a tier, where it can be written, and what its record says then; its bytes are there before
-    /// the record says so. Blocks are shared where the file system can. `extras` is what the change depends on.
+    /// Copies a file of the lower file system to a tier, where it can be written. Returns the copy and the new record, which is
+    /// changed once the bytes are there. Blocks are shared where the file system can. `extras` is what the change depends on.
     pub(crate) fn copy_up(
         &self,
         ino: InodeId,
@@ -114,7 +114,7 @@ impl Bodies {
             })
         });
         let (new, inode) = self.or_give_back(ino, new, recorded)?;
-        // A later write past the process is to show against it. The record names the file, whatever comes of this.
+        // So that a later write past the process shows as a newer time. A failure changes nothing: the record names the file.
         if let Err(error) = new.ro.set_mtime(inode.mtime) {
             tracing::debug!(%ino, %error, "a file counts as written since it was copied");
         }
@@ -129,7 +129,7 @@ impl Bodies {
             Ok(())
         })?;
         if self.is_durable {
-            // Else power loss could keep new bytes and lose the mark that they are there.
+            // Else a loss of power could keep new bytes and lose the mark.
             self.namespace.sync()?;
         }
         Ok(())

@@ -21,7 +21,7 @@ use crate::ranks::COPY_TURN;
 
 /// A file up to this length comes with the answer to its opening.
 const WHOLE_BYTES: u64 = 128 << 10;
-/// How long what is asked for ahead may take. It waits behind other such requests.
+/// How long an answer may take that was asked for ahead; it waits behind other such requests.
 const AHEAD_PATIENCE: Duration = Duration::from_secs(10);
 
 /// An open file at a host.
@@ -38,30 +38,30 @@ pub(crate) struct RemoteFile {
     ino: InodeId,
     /// The part of a striped file that this is; then offsets and lengths are the part's own.
     part: Option<BackingRef>,
-    /// Where it is open; elsewhere, or anew, once that was lost.
+    /// The host and handle where it is open; replaced when that host or the connection is lost.
     way: RwLock<Way>,
-    /// Where it was open before; closed with the file, as other readers may be asking there still.
+    /// Where it was open before; these are closed with the file, since other readers may still be asking there.
     left: Mutex<Vec<Way>>,
-    /// The right to go on with another host.
+    /// Held by the thread that goes over to another host.
     turn: Mutex<()>,
     /// Other hosts with the same content, for when that one fails.
     spares: Mutex<Vec<NodeId>>,
     may_write: bool,
-    /// Under which its home vouches for the content (see [`crate::cache::vouch`]); 0 for none.
+    /// The stamp under which its home vouches for the content (see [`crate::cache::vouch`]); 0 for none.
     stamp: AtomicU64,
     /// The length at the last answer.
     size_bytes: AtomicU64,
     /// Changes made through it.
     changes: AtomicU64,
-    /// How many of them its home has said to be published, the first ones.
+    /// How many of these changes, from the first on, its home has published.
     published: AtomicU64,
     /// How often its home was asked to publish.
     publications: AtomicU64,
-    /// What was fetched and not read yet; nothing for a file that is written.
+    /// Pieces that were fetched and not read yet; none for a file that is written.
     pieces: Arc<Pieces>,
-    /// What is read is kept here too, if that is worth it.
+    /// A cached copy that is made of what is read.
     copy: Option<Box<dyn CopyBeside>>,
-    /// It comes piece by piece, also from other readers.
+    /// A copy that comes piece by piece, also from other readers' hosts.
     spread: Option<Arc<dyn Piecewise>>,
 }
 
@@ -95,7 +95,7 @@ impl RemoteFile {
         }
     }
 
-    /// Has `home` take the file in, which holds `content` and which this host has the lease to write (see
+    /// Has `home` take in a file with this `content`, to which this host has the lease to write (see
     /// [`crate::inode::elsewhere`]).
     ///
     /// # Errors
@@ -111,7 +111,7 @@ impl RemoteFile {
             Response::Opened { handle, size_bytes } => {
                 let open = (handle, size_bytes);
                 let remote = Self::opened(cluster, home.clone(), ino, open, None, true);
-                // What came with the question is published at the close, as what is written later.
+                // The content that was sent along is published at the close, like what is written later.
                 remote.note_change();
                 Ok(remote)
             }
@@ -261,7 +261,7 @@ impl RemoteFile {
         }
     }
 
-    /// How long the host may take: where another one may have the bytes sooner, no longer than any.
+    /// How long the host may take. If other hosts have the bytes too, a slow one is not waited for any longer than usual.
     fn patience(&self) -> Patience {
         let usual = MAX_PATIENCE / 2;
         if self.has_spares() { usual.into() } else { Patience::slow(usual) }
@@ -271,18 +271,18 @@ impl RemoteFile {
         !self.spares.lock().is_empty()
     }
 
-    /// Where the file is open, for questions that are not asked here.
+    /// The host and handle where the file is open, for others that ask there.
     pub(crate) fn place(&self) -> (NodeId, Handle) {
         let Way { home, handle } = self.way();
         (home, handle)
     }
 
-    /// Whether it can be opened anew without anything being lost: what was written through the handle is there.
+    /// Whether nothing is lost if it is opened anew: it is only read, or it is a part, in which all writes are already.
     const fn may_open_again(&self) -> bool {
         !self.may_write || self.part.is_some()
     }
 
-    /// Opens the file anew at `home`, because the connection was lost, and with it what was open.
+    /// Opens the file anew at `home`, after the connection was lost and with it the handle.
     pub(crate) fn open_again(&self, home: NodeId) -> Result<()> {
         let request = match self.part {
             Some(backing) => {
@@ -304,7 +304,7 @@ impl RemoteFile {
     fn close(&self, way: Way) {
         let Way { home, handle } = way;
         if let Err(error) = self.cluster.tell(&home, &Request::Close { handle }) {
-            // It goes with the connection.
+            // The handle ends with the connection.
             tracing::debug!(%home, %error, "a file stays open at its home for a while");
         }
     }
@@ -384,7 +384,8 @@ impl RemoteFile {
     fn change(&self, request: &Request, payload: Option<&[u8]>) -> Result<()> {
         let home = self.home();
         let answer = self.cluster.call_slow(&home, request, payload);
-        // Only now: a publication that began before need not have it. Without an answer it may be there all the same.
+        // Noted after the change, which a publication that began before need not have; also without an answer, since the change
+        // may have been made.
         self.note_change();
         match answer?.response {
             Response::Written { size_bytes } => {
@@ -399,8 +400,8 @@ impl RemoteFile {
         self.changes.fetch_add(1, Ordering::Release);
     }
 
-    /// Has what was written published, as a close does. Whoever closes while another close waits asks for himself: that one need
-    /// not have what he wrote, and may fail.
+    /// Has what was written published, as a close does. Each close asks for itself, also while another one waits: the other may
+    /// have begun before this one's writes, and may fail.
     pub(crate) fn flush(&self) -> Result<()> {
         let changes = self.changes.load(Ordering::Acquire);
         if self.published.load(Ordering::Acquire) >= changes {
@@ -409,14 +410,14 @@ impl RemoteFile {
         self.publish(PublishedFor::Close)
     }
 
-    /// Has what was written published and made to last, as `fsync` does: also what a close has published may have to be made to
-    /// last still.
+    /// Has what was written published and put on stable storage, as `fsync` does; also what a close has published already,
+    /// which need not be on stable storage.
     pub(crate) fn sync(&self, data_only: bool) -> Result<()> {
         self.publish(if data_only { PublishedFor::SyncData } else { PublishedFor::Sync })
     }
 
-    /// Waits until its home has published it: as long as that makes copies on other hosts, or waits for those that were begun
-    /// before, which it does no longer than a program of its own would.
+    /// Waits until its home has published it, for as long as the home makes copies on other hosts. Copies that were begun
+    /// before are waited for no longer than by a program of the home.
     fn publish(&self, published_for: PublishedFor) -> Result<()> {
         may_wait_long();
         let changes = self.changes.load(Ordering::Acquire);
@@ -478,9 +479,9 @@ impl Drop for RemoteFile {
     }
 }
 
-/// Whether another host may do better.
+/// Whether the error is of the host that was asked, so that another one may do better.
 pub(crate) fn is_of_the_host(error: &Error) -> bool {
-    /// EIO, ETIMEDOUT and EHOSTUNREACH: it cannot read its copy, or does not answer.
+    /// EIO, ETIMEDOUT and EHOSTUNREACH: the host cannot read its copy, or does not answer.
     const OF_THE_HOST: [i32; 3] = [5, 110, 113];
     OF_THE_HOST.contains(&error.errno())
 }

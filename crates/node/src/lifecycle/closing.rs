@@ -28,18 +28,18 @@ use crate::vfs::release::Releaser;
 
 /// Between two reports of the progress.
 const TOLD_EVERY: Duration = Duration::from_millis(500);
-/// How long one file may wait for other hosts.
+/// How long settling one file may wait for other hosts.
 const FILE_PATIENCE: Duration = Duration::from_secs(4);
 /// Files named that did not settle; all are counted.
 const NAMED_MAX: usize = 5;
 
-/// What is to become of what the node holds.
+/// What a stop does with the data of the node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClosingMode {
-    /// It is kept: everything that can settle does, and what is in memory is written.
+    /// Keeps it: settles everything that can be settled, and writes what is in memory.
     #[default]
     Keep,
-    /// It is about to be deleted: nothing is settled or summed. If it is not deleted after all, the next start finds it
+    /// Settles and sums nothing, since the data is about to be deleted. If it is not deleted after all, the next start finds it
     /// as after a crash.
     Discard,
 }
@@ -99,7 +99,7 @@ pub struct ClosingProgress {
     pub metadata_silent_ms: u64,
 }
 
-/// What the thread that closes shares with the one that tells of it.
+/// What the thread that stops the node shares with the one that reports the progress.
 #[derive(Default)]
 struct Closing {
     state: Mutex<(ClosingProgress, bool)>,
@@ -116,7 +116,7 @@ impl Closing {
         change(&mut self.state.lock().0);
     }
 
-    /// Waits a moment for the end; how far it is if that has not come.
+    /// Waits a moment for the end; returns the progress if it has not come yet.
     fn wait(&self) -> Option<ClosingProgress> {
         let mut state = self.state.lock();
         let until = Instant::now() + TOLD_EVERY;
@@ -129,7 +129,7 @@ impl Closing {
     }
 }
 
-/// Says that it is over, however the thread ends.
+/// Signals the end when it is dropped, so also if the thread panics.
 struct Ended<'a>(&'a Closing);
 
 impl Drop for Ended<'_> {
@@ -218,7 +218,7 @@ impl Closer {
             };
             let worker = intarsia_sync::thread::Builder::new().name("closing".into());
             let Ok(worker) = worker.spawn_scoped(scope, work) else {
-                // Without a second thread nobody tells of it.
+                // Without a second thread no progress is reported.
                 return self.close_now(mode, &closing);
             };
             while let Some(now) = closing.wait() {
@@ -239,7 +239,7 @@ impl Closer {
             ClosingMode::Discard => {
                 closing.begin(ClosingStep::LeavingStore);
                 if let Err(error) = self.presence.leave() {
-                    // Nothing that is kept depends on it.
+                    // No data depends on it.
                     tracing::warn!(%error, "the other hosts find out by themselves that this one is gone");
                 }
                 Ok(())
@@ -304,7 +304,7 @@ impl Closer {
         note(self.presence.leave());
         closing.begin(ClosingStep::WritingBack);
         self.remote_cache.clear();
-        // What no record ever named the next start would not find, as it looks at no files after a stop in order.
+        // After a stop in order the next start does not look for files that no record names, so they are removed now.
         note(self.background.reclaimer.reclaim(&self.background.queue.take_reclaims()));
         note(self.tiers.drain(&self.namespace));
         if self.is_cut_off() {
@@ -314,7 +314,7 @@ impl Closer {
         }
         note(self.background.replicas.note_end());
         if self.is_cut_off() || unsettled.count > 0 || !self.ledger.is_sure() {
-            // As after a crash the next start holds what is on disk against all records.
+            // So the next start compares the files on disk with all records, as after a crash.
             tracing::warn!(
                 "not everything could be recorded; the next start looks at all files here"
             );
@@ -391,8 +391,8 @@ impl Closer {
         self.settle_with_copies(ino)
     }
 
-    /// What keeps its copies until there are new ones settles with those. Where no host takes them it keeps its mark, and the
-    /// next start goes on with it.
+    /// Settles a file; one that is withheld for want of copies first gets these. If no host takes them the file keeps its mark,
+    /// and the next start goes on with it.
     fn settle_with_copies(&self, ino: InodeId) -> Result<()> {
         if !self.publisher.is_withheld(ino) {
             return Ok(());

@@ -94,14 +94,14 @@ impl Arrivals {
         written
     }
 
-    /// Takes one out; nobody else may be at work on it.
+    /// Takes an arrival out; no other thread may be at work on it.
     pub(crate) fn take(&self, handle: Handle) -> Result<Arrival> {
         let arrival = self.0.lock().remove(&handle).ok_or(Error::BadHandle)?;
         Arc::try_unwrap(arrival)
             .map_err(|_| Error::Invalid("a copy was ended before all of it was sent".into()))
     }
 
-    /// Gives one up, which somebody may still be at work on.
+    /// Gives an arrival up, also while another thread is at work on it.
     pub(crate) fn abandon(&self, handle: Handle) -> Result<()> {
         self.0.lock().remove(&handle).map(drop).ok_or(Error::BadHandle)
     }
@@ -110,7 +110,7 @@ impl Arrivals {
 /// A complete copy that stands in the ledger until its sender claims it.
 struct Offer {
     since: Instant,
-    /// From then on it stood there; none while that is being recorded.
+    /// Since when the ledger names it; none while that is being recorded.
     recorded: Option<Instant>,
 }
 
@@ -132,7 +132,7 @@ impl Offers {
         }
     }
 
-    /// The sender wants the file collected.
+    /// The sender does not want the file: it can be collected.
     fn withdraw(&self, backing: BackingRef) {
         self.0.lock().remove(&backing);
     }
@@ -233,7 +233,7 @@ impl Receiver {
                 Ok(arrival.backing)
             }
             Err(error) if is_uncertain(&error) => {
-                // It may stand in the ledger, from which it would be collected while it served another file.
+                // The ledger may name the file, and then it would be collected, so it must not serve another inode.
                 arrival.pooled = None;
                 let free = FreeFile::of(arrival.ino, arrival.backing.file);
                 self.ledger.doubt(arrival.backing, free, arrival.reserved_512);
@@ -275,7 +275,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// A file here went into the ledger, and nobody waits for it to be named any more.
+    /// Another host put a file here into the ledger, and no sender will claim it any more.
     pub(crate) fn let_go(&self, backing: BackingRef) {
         self.offers.withdraw(backing);
         self.queue.collect();

@@ -6,7 +6,7 @@ use intarsia_types::{BackingRef, Error, Layout, Result};
 /// The copies beside the home that a publication names.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Further<'a> {
-    /// Made for it.
+    /// Copies that were made for this publication.
     Made(&'a [BackingRef]),
     /// Of an earlier one, which had the same content. One that the record names no more was given up, because it may
     /// lack what was written last.

@@ -47,7 +47,7 @@ impl Replicas {
     /// once there are others in their place.
     ///
     /// # Errors
-    /// That something went wrong here; it is to be tried again, as after [`Attempted::Again`].
+    /// Any, after which it is tried again, as after [`Attempted::Again`].
     pub(crate) fn make_up(&self, ino: InodeId, rights: &dyn WriteRights) -> Result<Attempted> {
         let Some(cluster) = &self.cluster else { return Ok(Attempted::Done) };
         let Some(turn) = self.turns.lock(ino) else { return Ok(Attempted::Again) };
@@ -66,7 +66,7 @@ impl Replicas {
             return self.leave_to(&writer, cluster, &inode, &census, *own, rights);
         }
         if !census.lacks_copies(wanted) {
-            // The host that asked for this may know of a lost host that this one has not noticed yet.
+            // Another host asked for this, and may know of a lost host that this one has not noticed yet.
             cluster.meet()?;
             census = self.census(cluster, &inode)?;
             if !census.lacks_copies(wanted) {
@@ -75,7 +75,7 @@ impl Replicas {
         }
         let pace = Pace::Background(&self.throttle, &turn);
         let made = match self.make_missing(cluster, &inode, *own, &census, wanted, pace) {
-            // A program waits for copies of what it has written since.
+            // The turn is wanted: a program waits for copies of something that it wrote since.
             Err(Error::Busy(_)) if turn.is_wanted() => return Ok(Attempted::Again),
             made => made?,
         };
@@ -102,13 +102,13 @@ impl Replicas {
         } else if cluster.has_let_go(writer)
             && let Some(first) = census.maker()
         {
-            // That one may have been given up when this host was asked.
+            // The host that asked may have taken `first` for lost.
             let is_told = self.tell_lacking(cluster, first, vec![(ino, inode.size_bytes)]);
             return Ok(if is_told { Attempted::Done } else { Attempted::Again });
         } else if writer.node == self.me {
             rights.let_go(ino)?;
         } else if !cluster.is_over(writer) {
-            // It may have the right without knowing.
+            // The writer may have the right without knowing; asked to give it back, it does so.
             let recalled = cluster.recall(&writer.node, ino, None, RECALL_PATIENCE);
             tracing::debug!(%ino, ?recalled, "asked the writer of a file that lacks copies");
         }

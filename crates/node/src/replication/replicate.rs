@@ -26,7 +26,7 @@ use crate::replication::push::{CopySource, piece_sum};
 /// From this length on it is cheaper to wait for the clock to tick than to read the file twice.
 const WAIT_FOR_TICK_BYTES: u64 = 4 << 20;
 
-/// Files that are open here or not settled yet, as whoever copies them asks for them.
+/// Files that are open here or not settled yet, for the room that copies them.
 pub(crate) trait LiveFiles: Send + Sync {
     /// What there is to publish of a file with copies, if anything.
     fn begin_publication(&self, ino: InodeId) -> Result<Option<Publication>>;
@@ -45,7 +45,8 @@ pub(crate) trait LiveFiles: Send + Sync {
         copied: Copied,
     ) -> Result<Vec<BackingRef>>;
 
-    /// Has whoever settles a file that lacks copies see to them, if this host may write to it. Whether it may.
+    /// If this host may write to the file, notes that it lacks copies, which are then made when it settles. Returns whether it
+    /// may.
     fn note_lacking(&self, ino: InodeId) -> bool;
 }
 
@@ -57,7 +58,7 @@ pub(crate) struct Copied {
     ctime: Timestamp,
     /// Over the pieces.
     sum: u64,
-    /// Whatever changes the file later changes the time too: the clock had ticked before the file was read.
+    /// The clock had ticked before the file was read, so that any later write shows in the change time.
     is_exact: bool,
 }
 
@@ -95,7 +96,7 @@ impl Replicas {
         if let Some(copied) = publication.still_copied(ino, is_exact)? {
             let old = Further::Kept(publication.record.layout.copies());
             match self.end_publication(cluster, ino, &publication, old, copied) {
-                // One was given up while this host compared.
+                // A copy was given up while this host compared contents.
                 Err(Error::Busy(_)) => {}
                 outcome => return outcome,
             }
@@ -129,14 +130,14 @@ impl Replicas {
             }
             Err(error) => {
                 cluster.refuse_copies(ino, &publication.record, further.copies());
-                // Removed while its copies were made.
+                // The file was removed while its copies were made.
                 if matches!(error, Error::NotFound) { Ok(()) } else { Err(error) }
             }
         }
     }
 }
 
-/// Somebody else is making copies of the file, and waits for a host.
+/// ETIMEDOUT: copies of the file that were begun before still wait for a host.
 pub(crate) fn others_copy(ino: InodeId) -> Error {
     let what = format!("inode {ino}: copies that were begun before are still on their way");
     Error::io(what, Errno::TIMEDOUT.into())
@@ -184,7 +185,7 @@ impl Publication {
 }
 
 impl Copied {
-    /// Whether the times of the home's file tell if it is still what was copied.
+    /// Whether the times of the home's file show any write since it was copied.
     pub(crate) const fn is_exact(&self) -> bool {
         self.is_exact
     }
@@ -197,7 +198,7 @@ impl Copied {
     /// Whether the home's file holds the same now.
     ///
     /// # Errors
-    /// That it cannot be read.
+    /// The system's own: the file cannot be read.
     pub(crate) fn is_content_of(&self, ino: InodeId, file: &BackingFile) -> Result<bool> {
         let stat = file.stat()?;
         if self.is_of(&stat) {

@@ -21,7 +21,7 @@ use super::survey::FIRST_SURVEY;
 const RETRY_MIN: Duration = Duration::from_millis(500);
 const RETRY_FEW: Duration = Duration::from_secs(4);
 const RETRY_MAX: Duration = Duration::from_secs(60);
-/// So that no more than a hundred attempts are made in a second.
+/// The pause is this long for each file that waits, so that at most a hundred attempts are made in a second.
 const RETRY_EACH: Duration = Duration::from_millis(10);
 /// An outcome that nobody asked for in so long is forgotten.
 const REMEMBERED: Duration = Duration::from_secs(60);
@@ -30,7 +30,7 @@ const REMEMBERED: Duration = Duration::from_secs(60);
 const PUBLISHERS: usize = 16;
 /// How long such a close may take, as one of a program of this host.
 pub(crate) const CLOSED_WITHIN: Duration = Duration::from_secs(7);
-/// The outcome for whoever waits for a close.
+/// How often a host that waits for a publication asks for its outcome.
 pub(crate) const ASK_AGAIN: Duration = Duration::from_millis(20);
 
 /// A file with too few copies, as far as is known.
@@ -45,7 +45,7 @@ struct Waiting {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Ticket(u64);
 
-/// What somebody waits for, and since when.
+/// A publication that a host waits for, and since when.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
     ticket: Ticket,
@@ -56,7 +56,7 @@ pub(crate) struct Asked {
 #[derive(Debug)]
 pub(crate) enum Outcome {
     UnderWay,
-    /// It did not begin: whoever asked has waited long enough for an earlier one of the same file.
+    /// It has not begun, and the host has waited for long enough for an earlier one of the same file.
     HeldUp,
     Ended(Result<()>),
 }
@@ -73,7 +73,7 @@ struct Work {
     /// The same by time.
     by_due: BTreeMap<(Instant, InodeId), ()>,
     waiting_bytes: u64,
-    /// Being worked on, and counted as waiting still.
+    /// The file that is being worked on, which still counts as waiting.
     current: Option<(InodeId, Waiting)>,
     survey_due: Option<Instant>,
     /// The hosts that shared all files among them at the last survey.

@@ -59,9 +59,9 @@ pub struct AttrChange {
 pub enum Validity {
     /// Until the kernel itself changes them.
     Long,
-    /// A moment, which whoever asks for the lease on a directory back waits for.
+    /// For a moment, under a lease on a directory; a recall of the lease waits until that is over.
     Leased(Cover),
-    /// A moment: a mapping may be changing the times past kernel and process.
+    /// For a moment: a mapping may be changing the times unseen.
     Brief,
     /// Not at all: a process that outlived the last node may be changing the length.
     None,
@@ -70,10 +70,10 @@ pub enum Validity {
 /// The moment before a record was read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Before {
-    /// What [`drops`](crate::inode::live::LiveTable::drops) said.
+    /// How many live entries had been dropped (see [`drops`](crate::inode::live::LiveTable::drops)).
     drops: u64,
     pub(super) at: Instant,
-    /// How many commits this host had begun and ended; `None` where nobody looks.
+    /// How many commits this host had begun and ended; `None` in a store of one host.
     pub(super) commits: Option<u64>,
 }
 
@@ -130,7 +130,7 @@ impl Attributes {
         if self.members.is_shared() { Validity::None } else { validity }
     }
 
-    /// To be asked before a record is read for its attributes.
+    /// Called before a record is read for its attributes.
     pub(crate) fn before_reading(&self) -> Before {
         let (drops, commits) = (self.live.drops(), self.namespace.commits_seen());
         Before { drops, at: Instant::now(), commits }
@@ -195,15 +195,15 @@ impl Attributes {
         Some(attr)
     }
 
-    /// The record's attributes with what a live entry knows better. `before` is of before the record was
+    /// The record's attributes, with those of the live entry where these are newer. `before` was taken before the record was
     /// read.
     pub(crate) fn overlaid(&self, inode: &Inode, before: Before) -> Result<(Attr, Validity)> {
         if inode.kind != FileKind::Regular {
             return Ok((inode.attr(), self.lasting(inode, before)));
         }
         let live = self.live.with_existing(inode.ino, |state| {
-            // Under the entry's lock: what the entry knew may have gone into the record since the caller
-            // read it, and then neither of the two would have it.
+            // Read again with the entry locked: what the entry knew may have been recorded since the caller read the record,
+            // and then neither of the two would have it.
             let recorded = match self.namespace.get(inode.ino) {
                 Ok(recorded) => {
                     self.following.follow(state, &recorded)?;
@@ -213,7 +213,7 @@ impl Attributes {
                 Err(error) => return Err(error),
             };
             if let Some(last) = self.removal.departed.get(inode.ino) {
-                // Removed since, and its length may never have come into the record.
+                // The file was removed since, and its length may never have been recorded.
                 return Ok((last, self.unless_shared(Validity::Long)));
             }
             let mut attr = recorded.attr();
@@ -228,11 +228,11 @@ impl Attributes {
         if self.live.drops() == before.drops {
             return Ok(self.settled_attributes(inode, before));
         }
-        // It may have settled since the caller read the record, whose length would then be of before;
-        // and the kernel would believe it for long.
+        // The file may have settled since the caller read the record: that would have an old length, which the kernel would
+        // keep for long.
         match self.namespace.get(inode.ino) {
             Ok(settled) => Ok(self.settled_attributes(&settled, before)),
-            // Or it was removed, and its length never came into the record.
+            // The file was removed, and its length may never have been recorded.
             Err(Error::NotFound) => Ok(match self.removal.departed.get(inode.ino) {
                 Some(last) => (last, self.unless_shared(Validity::Long)),
                 None => self.settled_attributes(inode, before),
@@ -283,7 +283,7 @@ impl Attributes {
 /// Lays what a live file knows over the record's attributes.
 fn overlay(of: &Attributes, state: &mut LiveState, inode: &Inode, attr: &mut Attr) -> Result<()> {
     if let Some(striped) = state.striped() {
-        // What was written here and is not published yet is seen here.
+        // Programs here see what was written here and is not published yet.
         if let Some(unpublished) = striped.unpublished() {
             attr.size_bytes = striped.size_bytes();
             attr.mtime = attr.mtime.max(unpublished.mtime);
@@ -292,14 +292,14 @@ fn overlay(of: &Attributes, state: &mut LiveState, inode: &Inode, attr: &mut Att
         return Ok(());
     }
     if of.members.is_shared() && !state.holds_lease() && !state.writes_remotely() {
-        // Whoever may write has put into the record what others are to know.
+        // The host that may write records what others are to see.
         return Ok(());
     }
     if state.body.is_none() {
         if !state.mark.is_unsettled() {
             return Ok(());
         }
-        // After a crash: somebody may have written since, so the file itself is asked.
+        // After a crash a process from before may have written since, so the backing file itself is looked at.
         of.following.load(state, inode)?;
     }
     attr.mtime = state.overlay.mtime.unwrap_or(attr.mtime);

@@ -95,10 +95,10 @@ impl Names {
         self.attributes.overlaid(&inode, before)
     }
 
-    /// The record of what a name in a directory means, from below where it is not here.
+    /// The record of what a name in a directory means; a name that only the lower file system has is adopted.
     pub(crate) fn find(&self, dir: InodeId, name: &[u8]) -> Result<Inode> {
         self.directory_leases.use_directory(dir);
-        // The kernel looks up in directories only.
+        // `dir` is a directory: the kernel looks up in nothing else.
         match self.namespace.lookup_in_directory(dir, name) {
             Err(Error::NotFound) if self.bodies.lower.adopt_name(dir, name)? => {
                 self.namespace.lookup(dir, name)
@@ -148,7 +148,7 @@ impl Names {
         let directory = self.recollections.parent_record(parent)?;
         let hints = self.hinting.hints_for_new(&directory, name, FileKind::Regular)?;
         let stripes = self.bodies.stripes.wanted(&hints)?;
-        // Before a backing file is taken, of which nobody would know if this failed.
+        // Before a backing file is taken, which would be left over if this failed.
         let mut record = self.new_inode(caller, &directory, new, &hints)?;
         let fresh = match stripes {
             Some(_) => None,
@@ -158,9 +158,9 @@ impl Names {
             record.layout = Layout::Local(local.backing);
         }
         record.mark_writable = fresh.is_some() || self.members.is_shared();
-        // Whoever may write tells when it closes the file.
+        // Only for writers: their close commits the create if nothing did before.
         record.may_wait = write && stripes.is_none() && self.defers_creates;
-        // Until it is open, so that it is known here.
+        // Held until the file is open, so that other hosts are not told that it is unknown here.
         let _creation = self.members.is_shared().then(|| self.creations.begin());
         let inode = match self.namespace.create(parent, name, record, now()) {
             Ok(inode) => {
@@ -188,9 +188,9 @@ impl Names {
         Ok((inode.attr(), opened))
     }
 
-    /// A backing file for a new file that the kernel will serve by itself, if it will.
+    /// A backing file for a new file, if the kernel will serve it by passthrough.
     fn take_for_passthrough(&self, hints: &HintSet) -> Result<Option<LocalBody>> {
-        // Where a file goes that is dealt over all hosts follows from its number, which it has not yet.
+        // With `pattern=distribute` the inode's number decides on its place, and it has none yet.
         if !self.recording.does_passthrough() || self.placing.wish_of(hints) == Wish::Spread {
             return Ok(None);
         }
@@ -199,7 +199,7 @@ impl Names {
         let id = match home {
             Home::Here(_) if io_mode != IoMode::Passthrough => return Ok(None),
             Home::Here(id) => id,
-            // As long as it is small it needs no tier, and then another host may have room.
+            // A small file needs no tier, and when it grows another host may have room.
             _ if self.members.is_shared() => return Ok(None),
             _ => return Err(full()),
         };
@@ -215,7 +215,7 @@ impl Names {
         Ok(Some(LocalBody::new(backing, file)))
     }
 
-    /// Removes what became of a file whose parts could not be made.
+    /// Removes a new file again whose parts could not be made.
     fn unmake(&self, parent: InodeId, name: &[u8], ino: InodeId) {
         let removed = match self.namespace.lookup(parent, name) {
             Ok(found) if found.ino == ino => self.unlink(parent, name),
@@ -224,12 +224,12 @@ impl Names {
         };
         if let Err(error) = removed {
             tracing::warn!(%ino, %error, "an empty file stays behind");
-            // With the right to write, with which it was created.
+            // The file was created with the right to write, which this host may still have.
             self.passed.doubt_right(ino, &self.queue);
         }
     }
 
-    /// Gives back the file that was to be the body of an inode, which was not made because of `error`.
+    /// Gives back the backing file that was taken for an inode; that was not made, because of `error`.
     fn untake(&self, fresh: Option<LocalBody>, error: &Error) {
         if let Some(LocalBody { backing, ro, .. }) = fresh
             && let Ok(file) = std::sync::Arc::try_unwrap(ro)
@@ -357,8 +357,8 @@ impl Names {
             self.bodies.lower.hide_name(parent, name)?;
             self.bodies.lower.complete_named(new_parent, new_name)?;
         }
-        // A name that is replaced exists throughout, so whoever opens it, on whatever host, meets the old file or the new
-        // one. The kernel asks for the inode first and opens it then, and tries no more than twice.
+        // A name that is replaced exists throughout, so an open of it on any host has to give the old file or the new one. The
+        // kernel first looks the inode up and then opens it, and tries only twice: so a replaced inode lingers.
         let kept = Cell::new(None);
         let keeps = |ino| {
             kept.set(Some(ino));
@@ -374,7 +374,7 @@ impl Names {
         Ok(())
     }
 
-    /// Lets a replaced file go in a moment.
+    /// A file was replaced: keeps it for a moment, so that it can still be opened.
     fn linger(&self, inode: &Inode) {
         if inode.nlink > 0 {
             return;
@@ -411,7 +411,7 @@ impl Names {
             } else {
                 state.names.regain();
                 forgotten = state.forget_body();
-                // Under the entry's lock: whoever asks for attributes sees the length in one place or the other.
+                // With the entry locked, so that the length is always either in the entry or among the departed.
                 self.remote_cache.forget(inode.ino);
                 self.removal.departed.add(inode, forgotten.size_bytes.unwrap_or(inode.size_bytes));
             }
@@ -421,7 +421,7 @@ impl Names {
             return;
         }
         if is_kept {
-            // Its last handle closed between the namespace's question and now.
+            // Its last handle was closed after the namespace had asked whether it is open.
             self.removal.reap(inode.ino, forgotten);
         } else {
             self.removal.dispose(inode, forgotten);

@@ -25,7 +25,7 @@ use crate::members::Members;
 use crate::metrics::Metrics;
 use crate::vfs::sync::Wait;
 
-/// What was looked at so lately is not looked at again to find the end of a file: as long as the kernel keeps attributes.
+/// A length that is not older than this is not asked for again to find the end of a file. The kernel keeps attributes as long.
 const RECENT: Duration = Duration::from_millis(20);
 
 fn is_recent(at: Option<Instant>) -> bool {
@@ -63,8 +63,8 @@ impl Reader {
             .or_else(|error| self.read_moved(ino, offset_bytes, buffer).unwrap_or(Err(error)))
     }
 
-    /// Reads anew what could not be read where the file is open, if its bytes are elsewhere by now: another host has become
-    /// its home after the connection was lost.
+    /// Reads again after a read failed at the host where the file is open, if another host has become its home since: the
+    /// connection to the former one may be lost.
     pub(crate) fn read_moved(
         &self,
         ino: InodeId,
@@ -80,7 +80,7 @@ impl Reader {
         match self.source_of(ino, offset_bytes, buffer)? {
             Source::Done(n) => Ok(self.count_read(n)),
             Source::File(file) => Ok(self.count_read(file.read_at(buffer, offset_bytes)?)),
-            // With no lock held: the other host may have something to ask of us meanwhile.
+            // With no lock held, since the other host may need an answer of this one meanwhile.
             Source::Far(far) => Ok(self.count_read(far.read_at(buffer, offset_bytes)?)),
         }
     }
@@ -150,13 +150,13 @@ impl Reader {
             if let Some(striped) = state.striped()
                 && offset_bytes.saturating_add(buffer.len() as u64) > striped.size_bytes()
             {
-                // Another host may have written on.
+                // Another host may have appended to the file.
                 let renewed = self
                     .namespace
                     .get(ino)
                     .and_then(|inode| self.following.renew_body(state, &inode));
                 match renewed {
-                    // Removed or changed again meanwhile: what is open stays readable as it was.
+                    // Removed or changed again meanwhile: the open file stays readable as it was.
                     Err(Error::NotFound | Error::Busy(_)) if state.body.is_some() => {}
                     outcome => outcome?,
                 }
@@ -170,7 +170,7 @@ impl Reader {
             }
             state.load_sums(&self.bodies, ino)?;
             match (state.source(offset_bytes, buffer)?, state.sums.get()) {
-                // Under the lock, so that no write comes between the bytes and their sums.
+                // With the entry locked, so that no write comes between reading the bytes and their sums.
                 (Source::File(file), Some(sums)) if !state.is_lower() => {
                     let read = read_verified(ino, sums, &file, offset_bytes, buffer);
                     read.inspect_err(|error| self.note_refused(state, &file, error))
@@ -181,12 +181,12 @@ impl Reader {
         })
     }
 
-    /// Where a file ends that another host may change, as far as is known here.
+    /// See [`Body::end_when_read`](crate::body::Body::end_when_read); none in a store of one host.
     fn known_end(&self, state: &LiveState) -> Option<u64> {
         state.end_when_read().filter(|_| self.members.is_shared())
     }
 
-    /// As [`Following::follow`], what the record says now; a file that was removed is as it was.
+    /// As [`Following::follow`], with the present record; a file that was removed stays as it was.
     fn follow_present(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
         match self.namespace.get(ino) {
             Ok(inode) => self.following.follow(state, &inode),
@@ -212,7 +212,7 @@ impl Reader {
     /// [`Error::NoData`] past the end, or the kernel's written pages could not be had.
     pub(crate) fn seek(&self, ino: InodeId, offset_bytes: u64, hole: bool) -> Result<u64> {
         if self.has_unseen_pages(ino) {
-            // They would look like holes.
+            // Written pages that the kernel has not sent would look like holes.
             self.far_pages.flush_pages(ino)?;
         }
         self.live.reach(ino, |state| {

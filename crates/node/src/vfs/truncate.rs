@@ -23,7 +23,8 @@ impl Writer {
                     return Err(Error::Invalid("only regular files have a length to set".into()));
                 }
                 Err(Error::NotFound) if state.is_open() && state.may_be_written() => {
-                    // Removed by another host: whoever has it open cuts what there is. Or it never came to be.
+                    // Another host removed the file, and programs that have it open cut their bytes of it; or a deferred create
+                    // failed.
                     self.namespace.keep_promise(ino)?;
                     state.names.lose();
                 }
@@ -63,7 +64,7 @@ impl Writer {
             return self.clear_set_id_when_cut(ino, state, caller);
         }
         if size_bytes == 0 && state.is_lower() {
-            // What is dropped need not be copied first.
+            // The content is dropped, so it need not be copied to a backing file first.
             state.body = Some(Body::empty());
         }
         match state.inline_mut() {
@@ -101,7 +102,7 @@ impl Writer {
             return Ok(());
         }
         match self.attributes.clear_set_id_for(caller, ino) {
-            // Another host has removed it.
+            // Another host has removed the file.
             Err(Error::NotFound) if state.names.is_orphan() => Ok(()),
             cleared => cleared,
         }

@@ -78,7 +78,7 @@ impl Writer {
         }
         let target = self.write_here(ino, offset_bytes, data, is_write_back);
         if let Err(Error::NotFound) = target {
-            // Not removed: the program was told that the file was created, but the create could not be committed.
+            // The file was not removed: its create was deferred, and could not be committed.
             self.namespace.keep_promise(ino)?;
         }
         match target? {
@@ -87,7 +87,7 @@ impl Writer {
                 let end = offset_bytes + data.len() as u64;
                 self.live.with_existing(ino, |state| note_write(state, end, is_write_back));
             }
-            // It has just gone to another host.
+            // The file has just gone to another host.
             Source::Far(far) => far.write_all_at(data, offset_bytes)?,
             Source::Done(_) => {}
         }
@@ -95,7 +95,7 @@ impl Writer {
         Ok(())
     }
 
-    /// As far as that is done under the inode's lock; returns where the bytes still have to go.
+    /// The part of a write that is done with the entry locked; returns where the bytes still have to be written.
     fn write_here(
         &self,
         ino: InodeId,
@@ -170,7 +170,7 @@ impl Writer {
         Ok(true)
     }
 
-    /// Below the watermark every byte is accounted before it is written, so that a capacity holds.
+    /// Below the watermark accounts all bytes before they are written, so that the tier's capacity is kept to the byte.
     fn require_room(&self, state: &mut LiveState, bytes: u64) -> Result<()> {
         let Some(local) = state.local() else { return Ok(()) };
         let tier = self.tiers.get(local.backing.tier)?;
@@ -309,7 +309,7 @@ impl Writer {
         })?;
         match copied {
             Some(n) => Ok(n),
-            // Its bytes are at another host, or are to be summed as they are written.
+            // The bytes are at another host, or have to be summed as they are written.
             None => {
                 self.copy_through_memory(from, from_offset_bytes, to, to_offset_bytes, len_bytes)
             }
@@ -327,7 +327,7 @@ impl Writer {
     ) -> Result<usize> {
         let mut buffer = vec![0; usize::try_from(len_bytes.min(1 << 20)).unwrap_or(0)];
         let n = self.reader.read(from, from_offset_bytes, &mut buffer)?;
-        // Another host may have cut the file, which the kernel takes for longer; then the target does not grow either.
+        // Another host may have cut the source, so that it is shorter than the kernel believes: the target does not grow then.
         if n > 0 {
             self.write(to, to_offset_bytes, &buffer[..n], false, false)?;
         }
