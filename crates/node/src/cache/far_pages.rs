@@ -3,7 +3,7 @@
 //! While the home of a file vouches for its content, the kernel reads the file through its page cache, with its own
 //! read-ahead, and keeps the pages after a close: the next open under the same stamp finds them. A file that is being written
 //! elsewhere is read past the page cache. Linux decides that once per open, so a program that opened the file before the
-//! writer came still uses pages: they are dropped when the writer comes, and after that each is kept for [`BRIEF`] only.
+//! writer came still uses pages: they are dropped when the writer comes, and after that each is kept for a moment.
 //! Every other open asks the home for a stamp again.
 //!
 //! When the kernel reads a page of a file that was cut, it fills the page with zeros behind the end, and of several such ends

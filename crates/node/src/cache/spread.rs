@@ -8,7 +8,7 @@
 //!
 //! What if …
 //! - *somebody writes to the file*: its home takes the stamp back, which ends the copy before the writer may write; readers
-//!   go on at the home, as without the hint. The same when the copy meets an error, or no piece arrives for [`STALLED`].
+//!   go on at the home, as without the hint. The same when the copy meets an error, or no piece arrives for a while.
 //! - *a reader's host dies, or drops its copy*: the host that was to take a piece from it tells the home, and is sent
 //!   elsewhere. A host that lives says when it drops its copy; one that says nothing for [`SILENT`] is taken for dead.
 //! - *the home dies*: a host reads the pieces that it has from its copy, and all others as without the hint.
