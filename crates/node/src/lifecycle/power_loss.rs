@@ -1,9 +1,9 @@
 //! A host of several that lost its power, or whose disk was unmounted under it: copies that may lack what was
 //! written last.
 //!
-//! Whatever was acknowledged of a file with copies is whole at the other hosts, so the copy here is given up
-//! before anybody can read it, and made anew. Without that the home would take what the disk still has for what
-//! the file has become. A file that is here alone keeps what the disk has (docs/semantics.md, section 2).
+//! What was acknowledged of a file with copies is whole at the other hosts, so the copy here is given up before anybody can
+//! read it, and made anew. Else the home would take what its disk still has for the present content. A file that is here
+//! alone keeps what the disk has (docs/semantics.md, section 2).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -81,7 +81,7 @@ impl PowerLoss {
                             inode.checksummed || is_surely_whole(&inode, own, Some(found), last);
                         alone.extend((!is_known).then_some((inode.ino, own)));
                     }
-                    // Its name did not reach the disk. What is gone for longer is damage.
+                    // The name of the backing file did not reach the disk. A file that is missing for longer is damage.
                     None if !was_written_by(inode.ctime, last) => missing.push((inode.ino, own)),
                     None => {}
                 },
@@ -115,8 +115,8 @@ impl PowerLoss {
         doubtful.iter().try_for_each(|tier| tier.trust())
     }
 
-    /// Makes the record of a file that is here alone say how long it is now. It is another one for all who have a copy of what
-    /// it was. One that was being written is recorded when it settles.
+    /// Records the present length of a file that is here alone; the new version tells all hosts that cached copies of it are
+    /// outdated. A file that was being written is recorded when it settles.
     fn tell_what_is_left(&self, ino: InodeId, own: BackingRef) -> Result<()> {
         if self.namespace.writer(ino)?.is_some() {
             return Ok(());
@@ -141,7 +141,7 @@ impl PowerLoss {
         Ok(writer.is_some_and(|writer| writer.node == self.namespace.owner().node))
     }
 
-    /// `false` if the copy is the file's no more, or the only one.
+    /// `false` if the record does not name the copy any more, or names no other one.
     fn give_up_copy(&self, ino: InodeId, own: BackingRef, is_marked: bool) -> Result<bool> {
         let mut extras = vec![Extra::PutFree(own)];
         if is_marked {

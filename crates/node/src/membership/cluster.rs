@@ -31,7 +31,7 @@ use crate::membership::homes::TierHomes;
 use crate::membership::{Membership, Pace, Pulse, Seen};
 
 const EIO: i32 = 5;
-/// Takes the place of the receiver's life in a recall when the right to write is to pass to nobody.
+/// Stands for the heir's life in a recall of the right to write, if nobody is to get the right.
 pub(crate) const NO_HEIR: u64 = 0;
 /// Threads that move bytes between hosts.
 const REACTORS: usize = 1;
@@ -58,7 +58,7 @@ pub struct HostPresence {
     pub name: NodeId,
     /// Where its node serves others, while it does.
     pub address: Option<SocketAddr>,
-    /// Whether it is heard of.
+    /// Whether its recorded state says that it lives.
     pub is_alive: bool,
     /// Whether it was told to leave.
     pub is_leaving: bool,
@@ -90,7 +90,7 @@ pub(crate) struct Cluster {
     /// For looking up members and tiers.
     directory: Namespace,
     peers: Peers,
-    /// Whose each tier is. Changes only when a host comes back with empty disks, which shows as one member more.
+    /// The host of each tier. It changes only when a host comes back with empty disks: then there is one member more.
     homes: TierHomes,
     /// How many members there were at the last look.
     member_count: AtomicUsize,
@@ -102,15 +102,15 @@ pub(crate) struct Cluster {
     /// Refuses calls while the other hosts have given this one up.
     pub(super) fence: Fence,
     heartbeat: Mutex<Option<Heartbeat>>,
-    /// The last heartbeat failed, and that was logged.
+    /// Whether the last heartbeat failed, which was logged.
     is_faint: AtomicBool,
     /// This host stays a member, also if it was told to leave.
     stays: AtomicBool,
 }
 
 impl Cluster {
-    /// `root` is what the root of a new store is to be; there is one already. From now on others see that
-    /// the host is starting.
+    /// Joins the store in the metadata; the other hosts see from now on that this one is starting. Opening the namespace takes
+    /// `root`, which is not used: the store has its root already.
     pub(crate) fn new(
         options: &ClusterOptions,
         me: &NodeId,
@@ -173,10 +173,10 @@ impl Cluster {
         Ok(())
     }
 
-    /// Knows as peers those members that serve.
+    /// Makes the members that serve known as peers.
     fn connect(&self) {
         let all = self.membership.all();
-        // A host that is new may have taken over tiers.
+        // A new member may be the name under which a host's lost tiers go on.
         if self.member_count.swap(all.len(), Ordering::Relaxed) < all.len() {
             self.homes.forget();
         }
@@ -244,7 +244,7 @@ impl Cluster {
         }
     }
 
-    /// The host is lost: nobody has heard of it for seconds, and what it alone held cannot be read.
+    /// Whether the host is lost: nobody has heard of it for seconds, and what it alone held cannot be read.
     pub(crate) fn is_lost(&self, node: &NodeId) -> bool {
         self.membership.lost_since(node).is_some()
     }
@@ -272,7 +272,7 @@ impl Cluster {
 
     /// Whether that life of a host is over, so that its leases can be taken over.
     pub(crate) fn is_over(&self, owner: &Owner) -> bool {
-        // One that the last look did not show may have joined since, or have left for good.
+        // A host that the last look did not show may have joined since, or have left for good.
         if !self.membership.knows(&owner.node)
             && let Err(error) = self.meet()
         {
@@ -282,8 +282,8 @@ impl Cluster {
         self.membership.is_over(owner)
     }
 
-    /// Whether that life of a host is over and left leases that nobody claims: the host is lost, or is back and has
-    /// claimed what it knows of. One that is starting is about to.
+    /// Whether that life of a host is over and nobody will claim its leases any more: the host is lost, or is back and has
+    /// claimed those that it knows of. A host that is just starting may still claim them.
     pub(crate) fn has_let_go(&self, owner: &Owner) -> bool {
         let state = self.members().into_iter().find(|(node, _)| *node == owner.node);
         let is_starting = state.is_some_and(|(_, member)| member.state == MemberState::Joining);
@@ -347,7 +347,7 @@ impl Cluster {
         &self.piece_memory
     }
 
-    /// A payload of so many bytes to be filled; until then they are arbitrary.
+    /// A payload of so many bytes, to be filled; its content is arbitrary.
     pub(crate) fn buffer(&self, len_bytes: usize) -> Buffer {
         self.peers.buffer(len_bytes)
     }
@@ -357,7 +357,7 @@ impl Cluster {
         self.peers.copy(bytes)
     }
 
-    /// The hosts that live, this one among them, in the order of their names, known anew.
+    /// Reads the members anew. Returns the hosts that live, this one among them, in the order of their names.
     pub(crate) fn living(&self) -> Result<Vec<NodeId>> {
         self.meet()?;
         Ok(self.alive())
@@ -381,7 +381,7 @@ impl Cluster {
         serving.map(|(node, member)| host_state(node, member)).collect()
     }
 
-    /// The same with what passes between each of them and this host now.
+    /// As [`roomy_hosts`](Self::roomy_hosts), with the bytes that are on their way between each host and this one.
     pub(crate) fn hosts_for_copies(&self) -> Vec<HostState> {
         let mut hosts = self.roomy_hosts();
         let peers: HashMap<_, _> =
@@ -395,11 +395,11 @@ impl Cluster {
         hosts
     }
 
-    /// Tells the home of a file that nobody needs it any more. It finds out by itself too, later.
+    /// Tells the host of a backing file that nobody needs the file any more. It finds that out by itself too, but later.
     pub(crate) fn note_garbage(&self, backing: BackingRef) {
         let request = Request::Reclaim { tier: backing.tier, files: vec![backing.file] };
         let told = self.home_of(backing.tier).and_then(|home| {
-            // A lost host looks for itself when it is back.
+            // A lost host finds such files by itself when it is back.
             if self.is_lost(&home) { Ok(()) } else { self.tell(&home, &request) }
         });
         if let Err(error) = told {
@@ -407,8 +407,8 @@ impl Cluster {
         }
     }
 
-    /// Tells the hosts of copies that were made for nothing: those that `record` does not name. They find out by
-    /// themselves too, later.
+    /// Tells the hosts of copies that were made in vain, since `record` does not name them. They find that out by themselves too,
+    /// but later.
     pub(crate) fn refuse_copies(&self, ino: InodeId, record: &Inode, copies: &[BackingRef]) {
         let known = record.layout.copies();
         for backing in copies.iter().filter(|backing| !known.contains(backing)) {

@@ -18,11 +18,11 @@ use crate::membership::cluster::Cluster;
 use crate::replication::Replicas;
 use crate::space::hints::own_hints;
 
-/// All files are looked at at least so often.
+/// The longest time between two surveys.
 const SURVEY_INTERVAL: Duration = Duration::from_secs(600);
-/// After a survey that could not be done, or not be acted upon, it is tried again.
+/// The pause before another survey after one that failed, or whose findings could not be told to all.
 pub(super) const SURVEY_RETRY: Duration = Duration::from_secs(5);
-/// A host that starts looks at its share after so long, when the others have come up too.
+/// The pause before the first survey of a host that starts, so that the others have come up too.
 pub(super) const FIRST_SURVEY: Duration = Duration::from_secs(15);
 /// Most files in one message to another host.
 const TOLD_AT_ONCE: usize = 512;
@@ -44,7 +44,7 @@ impl Replicas {
         let is_after_crash = self.is_after_crash.swap(false, Ordering::Relaxed);
         let outcome = self.survey_share(cluster, &known, is_after_crash);
         if !matches!(outcome, Ok(true)) {
-            // They may be in other hosts' shares, which nobody looks through again soon.
+            // These files may be in other hosts' shares, which are not looked through again soon.
             self.lacking.lock().extend(known);
             self.is_after_crash.fetch_or(is_after_crash, Ordering::Relaxed);
             self.queue.survey_in(SURVEY_RETRY);
@@ -62,7 +62,7 @@ impl Replicas {
     ) -> Result<bool> {
         let begun = Instant::now();
         let alive = cluster.living()?;
-        // A host that was given up has no share, and when it is back in a moment nobody sees another set of hosts than before.
+        // A host that was given up has no share, and if it is back soon no host notices that the shares had changed.
         let Some(rank) = alive.iter().position(|node| *node == self.me) else { return Ok(false) };
         self.queue.note_survey(&alive);
         let mut found = Found::default();
@@ -74,7 +74,7 @@ impl Replicas {
             if usize::from(partition.0) % alive.len() == rank {
                 self.survey_partition(cluster, partition, |_| true, &mut found)?;
             } else if is_after_crash {
-                // Not only the first of it: that may be at a lost host.
+                // Any of its copies: the first may be at a lost host.
                 let is_here =
                     |copies: &[BackingRef]| copies.iter().any(|copy| self.tiers.has(copy.tier));
                 self.survey_partition(cluster, partition, is_here, &mut found)?;
@@ -126,7 +126,7 @@ impl Replicas {
         let at = |state| copies.iter().find(|copy| is(copy, state));
         // One that is about to leave may stay after all, and has the content until then.
         let Some(first) = at(HomeState::Keeps).or_else(|| at(HomeState::Leaves)) else {
-            // None is left; `intarsia lost` names it.
+            // No copy is left; `intarsia lost` lists the file.
             return Ok(());
         };
         let lost = copies.iter().filter(|copy| !is(copy, HomeState::Keeps)).count();

@@ -24,12 +24,12 @@ const COPY_BYTES: usize = 1 << 20;
 #[derive(Clone, Copy, Debug)]
 struct Doubt {
     backing: BackingRef,
-    /// As which it may stand in the ledger.
+    /// The entry with which the ledger may name it.
     free: FreeFile,
     since: Instant,
 }
 
-/// Whoever counts the space of files while they are open.
+/// Counts the space of files while they are open.
 pub(crate) trait FileEvents: Send + Sync {
     /// A file was removed. Whether its space is counted no more by that.
     fn note_gone(&self, backing: BackingRef) -> bool;
@@ -63,7 +63,7 @@ impl Ledger {
         Self { tiers, namespace, queue, events, is_shared, doubts: Mutex::default() }
     }
 
-    /// Whether it is known of every file here whether a record names it.
+    /// Whether no file here is in doubt.
     pub(crate) fn is_sure(&self) -> bool {
         self.doubts.lock().is_empty()
     }
@@ -86,7 +86,7 @@ impl Ledger {
             Ok(())
         });
         if let Err(error) = measured {
-            // It may be there all the same, on a disk that fails now and then.
+            // On a disk that fails now and then the file may be there all the same.
             tracing::debug!(file = %backing.file, %error, "the space of an in-doubt file is not known");
         }
         tracing::warn!(file = %backing.file, tier = %backing.tier, "nobody knows yet whether a file is named by a record");
@@ -138,7 +138,7 @@ impl Ledger {
         taken.inspect_err(|error| self.doubt_taken(tier, files, error))
     }
 
-    /// The same for one; whether it was in it.
+    /// As [`take_files`](Self::take_files), for one file; returns whether it was in the ledger.
     pub(crate) fn take_file(&self, tier: TierId, free: FreeFile) -> Result<bool> {
         let taken = self.namespace.take_free_file(tier, free);
         taken.inspect_err(|error| self.doubt_taken(tier, &[free], error))
@@ -155,7 +155,7 @@ impl Ledger {
         if !self.is_shared {
             return tier.remove(file);
         }
-        // Its owner may have gone at another host, which knows nothing of the space here.
+        // The inode may have been removed at another host, which does not count the space here.
         let stat = tier.open_file(file, false).and_then(|file| file.stat());
         tier.remove(file)?;
         let is_counted = self.events.note_gone(BackingRef { tier: tier.id(), file });

@@ -190,7 +190,7 @@ impl Names {
 
     /// A backing file for a new file, if the kernel will serve it by passthrough.
     fn take_for_passthrough(&self, hints: &HintSet) -> Result<Option<LocalBody>> {
-        // With `pattern=distribute` the inode's number decides on its place, and it has none yet.
+        // A file that `pattern=distribute` deals over the hosts is noted under its number, and it has none yet.
         if !self.recording.does_passthrough() || self.placing.wish_of(hints) == Wish::Spread {
             return Ok(None);
         }

@@ -1,8 +1,8 @@
 //! The last reference to an open handle goes: what is left to be recorded, settled or removed.
 //!
-//! With `lifetime=reads:N` a file goes with its N-th reader. The number of readers is in the metadata, so it counts those of all
-//! hosts and survives each of them. A reader is who had the file open only to read, whatever he read of it. What if a host dies
-//! before it has counted its readers? Then the file stays for longer, and goes with one that comes later, or not at all.
+//! With `lifetime=reads:N` a file is removed when its N-th reader closes it. The number of readers is in the metadata, so it
+//! counts those of all hosts and survives each host. A reader is an open for reading only, whatever was read. If a host dies
+//! before it has counted its readers, the file stays for longer: until a later reader closes it, or for good.
 
 use std::sync::Arc;
 
@@ -83,7 +83,7 @@ impl Releaser {
         });
     }
 
-    /// Nobody opens a replaced file any more by the name that it had.
+    /// A replaced file has lingered for long enough: nobody opens it any more by its former name.
     pub(crate) fn end_lingering(&self, ino: InodeId) {
         self.release_handle(ino, false, |state| _ = state.names.end_lingering());
     }
@@ -110,7 +110,7 @@ impl Releaser {
             }
             if state.right.is_taken_over() {
                 self.removal.forget_bytes(ino, state);
-                // The record of an orphan is this host's to remove all the same.
+                // It was an orphan of this host, which still has to remove its record.
                 return state.names.is_orphan().then(Forgotten::default);
             }
             if state.names.is_orphan() {
@@ -133,7 +133,7 @@ impl Releaser {
             && state.has_published_elsewhere()
             && state.awaits_copies(&self.placing, Moment::Sync)
         {
-            // Written after the last close, through a mapping: what that promised stays until there are new copies.
+            // Written through a mapping after the last close: the copies that this promised stay until there are new ones.
             state.publishing.withhold();
         }
         if !state.publishing.is_withheld()
@@ -165,7 +165,7 @@ impl Releaser {
         }
     }
 
-    /// Records what a close could not; only briefly where the file settles later, which does the same.
+    /// Records what a close could not record. Tried briefly if the file settles later, since settling records it too.
     fn record_last_changes(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
         let settles = state.mark.is_unsettled() || state.holds_lease();
         let _limit = settles.then(limit_what_is_left);
@@ -188,7 +188,7 @@ impl Releaser {
             counted => counted?,
         };
         let inode = self.namespace.get(ino)?;
-        // Asked anew: the hint may be another one by now.
+        // Read anew, since the hint may have changed.
         let Some(most) = own_hints(&self.namespace, &inode)?.reads() else { return Ok(()) };
         if readers < most {
             return Ok(());
