@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from intarsia.locate import Located, Locations
+from intarsia.run import results
 from intarsia.run.attempts import History
 from intarsia.run.engine import Engine
 from intarsia.run.events import Broken, Event, HostJoined, HostLeft, StopAsked
@@ -202,6 +204,41 @@ def test_a_result_that_went_with_a_host_is_made_again_or_named(
     else:
         assert run.history.failed == {"two": "g went with a host; --lineage makes it again"}
         assert max(begun.values()) == 1
+
+
+@pytest.mark.parametrize("remakes", [True, False])
+def test_a_task_that_passed_over_an_input_which_went_with_a_host_runs_again_or_is_named(
+    remakes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The program of the second task ends well although it could not read what the first made."""
+    crew: HereCrew
+    lost: set[str] = set()
+
+    def make(order: Order, host: str) -> Outcome:
+        outcome = make_here(order, host)
+        if order.task == "one":
+            lost.clear()
+        if order.task == "two" and len(crew.begun) == 2:
+            lost.add(str(tmp_path / "f"))
+            crew.tell(HostLeft("b"))
+        return outcome
+
+    def found(paths: Sequence[str]) -> Locations:
+        return Locations(tuple(Located(path, 1, {"b": 1}) for path in paths))
+
+    monkeypatch.setattr(results, "locate", found)
+    monkeypatch.setattr(results, "is_lost", lambda path, *_: path in lost)
+    crew = HereCrew({"a": 1, "b": 1}, make)
+    run = Run(pair(), tmp_path, crew, remakes=remakes)
+    assert run.history.is_well
+    begun = Counter(name for name, _ in crew.begun)
+    if remakes:
+        assert begun == {"one": 2, "two": 2}
+        assert run.history.remade == ["one"]
+    else:
+        assert begun == {"one": 1, "two": 1}
+        (warning,) = run.history.warnings
+        assert "two may not have read f, which went with a host" in warning
 
 
 def test_signals_stop_a_run_and_what_is_left_runs_next_time(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 | what runs | in the middle of | everything is killed on a host, and then |
 |---|---|---|
 | BLAST | its searches | what it held is made again; the hits are those of an undisturbed run |
+| Montage | its corrections of tiles | the same; the mosaic has the same bytes |
 | a recorded run of Montage, replayed | its tasks | the same; files are as long as recorded |
 
 The sources have two copies.
@@ -35,6 +36,7 @@ FIRST, LOST = "n1", "n3"
 #: Of the bytes of the recorded one.
 SCALE = 0.2
 #: Of the workflow: its name, which tasks halt, and how small it is.
+MONTAGE = ("montage", "mBackground", {"TILES_A_SIDE": 3})
 BLAST = ("blast", "blastn", {"BLAST_PARTS": 9})
 
 
@@ -130,7 +132,7 @@ def do_undisturbed(tasks: dict[str, Any], directory: Path) -> None:
     do_in_turn(tasks, directory)
 
 
-@pytest.mark.parametrize(("name", "halting", "sizes"), [BLAST], ids=["blast"])
+@pytest.mark.parametrize(("name", "halting", "sizes"), [MONTAGE, BLAST], ids=["montage", "blast"])
 def test_programs_make_the_same_when_a_host_is_lost(
     name: str, halting: str, sizes: dict[str, int], hosts: Hosts, tmp_path: Path
 ) -> None:

@@ -31,7 +31,7 @@ from intarsia.run.moment import Moment, View
 from intarsia.run.order import COUNTED, Outcome, Result
 from intarsia.run.patience import SETTLE_S
 from intarsia.run.progression import GOING, LOSSES, Progression, State
-from intarsia.run.results import lost_among
+from intarsia.run.results import lost_among, unreadable_among
 from intarsia.run.settings import Sent, Settings
 from intarsia.run.tail import tail_of
 from intarsia.run.temporary import Temporary, temporary_files
@@ -329,6 +329,7 @@ class Engine:
         if self._progression.is_doubtful(name) and outcome.result in COUNTED:
             detail = "an input was made again while it ran"
             outcome = replace(outcome, result=Result.DOUBTFUL, detail=detail)
+        outcome = self._believed(name, outcome)
         self._keep(sent, outcome)
         if outcome.result is Result.DONE:
             self._has_read(name, sent.host)
@@ -343,6 +344,23 @@ class Engine:
             self._temporary.done(name, self._is_done)
             return
         self._failed(sent, outcome)
+
+    def _believed(self, name: str, outcome: Outcome) -> Outcome:
+        """Doubt a task that ended well although inputs of it went with a host: it may lack them."""
+        if outcome.result is not Result.DONE or not self._gone:
+            return outcome
+        inputs = self._by_path(self._graph.tasks[name].inputs)
+        lost = tuple(unreadable_among(list(inputs), self._gone))
+        if not lost:
+            return outcome
+        if self._settings.remakes:
+            detail = "ended well, but may not have read all of its inputs"
+            return replace(outcome, result=Result.LOST_INPUT, detail=detail, outputs={}, lost=lost)
+        names = ", ".join(inputs[path] for path in lost)
+        said = f"{name} may not have read {names}, which went with a host; --lineage runs it again"
+        self._view.warn(said)
+        self._history.warnings.append(said)
+        return outcome
 
     def _keep(self, sent: Sent, outcome: Outcome) -> None:
         local = sent.placed.local_bytes(sent.host)

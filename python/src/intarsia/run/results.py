@@ -1,4 +1,4 @@
-"""Results that went with a host after their task was done."""
+"""Files that went with a host: results after their task was done, and inputs before it was."""
 
 from __future__ import annotations
 
@@ -15,6 +15,17 @@ def lost_among(paths: Sequence[str], gone_hosts: Collection[str]) -> list[str]:
     if not gone_hosts:
         return []
     return [one.path for one in locate(paths).files if _is_lost(one, gone_hosts)]
+
+
+def unreadable_among(paths: Sequence[str], gone_hosts: Collection[str]) -> list[str]:
+    """Return the inputs of a task that ended well which it may not have read.
+
+    They lay on a host that is gone, and cannot be read. A program may pass over such files.
+    """
+    if not gone_hosts:
+        return []
+    found = locate(paths).files
+    return [one.path for one in found if one.problem is None and _is_lost(one, gone_hosts)]
 
 
 def _is_lost(file: Located, gone_hosts: Collection[str]) -> bool:
