@@ -284,22 +284,31 @@ fn times_that_are_set_while_a_file_is_written_through_its_home_stay_after_the_cl
     close_all(&nodes);
 }
 
+/// The new home gets its bytes as it opens it, or has a copy.
 #[test]
 fn a_file_that_moved_has_the_time_of_its_last_write_also_after_a_crash_of_its_new_home() {
-    let deployment = Deployment::new();
-    let [a, b] = deployment.start_all(["a", "b"]);
-    let ino = put_in(&a, InodeId::ROOT, "f", &pattern(200 * KIB, 1));
-    let at = Timestamp { secs: 1_000_000, nanos: 7 };
-    let change = AttrChange { mtime: Some(SetTime::At(at)), ..AttrChange::default() };
-    wait_until("it has settled", || a.status().unwrap().unsettled == 0);
-    a.set_attributes(ROOT_CALLER, ino, &change).unwrap();
-    b.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
-    assert_eq!(home(&a, "f"), "b");
-    crash(b);
-    let b = deployment.start("b");
-    wait_until("it has settled", || b.status().unwrap().unsettled == 0);
-    for node in [&a, &b] {
-        assert_eq!(node.lookup(InodeId::ROOT, b"f").unwrap().0.mtime, at);
+    for replicas in ["1", "2"] {
+        let deployment = Deployment::new();
+        let [a, b] = deployment.start_all(["a", "b"]);
+        let ino = put_in(&a, InodeId::ROOT, "f", &pattern(200 * KIB, 1));
+        let at = Timestamp { secs: 1_000_000, nanos: 7 };
+        let change = AttrChange { mtime: Some(SetTime::At(at)), ..AttrChange::default() };
+        wait_until("it has settled", || a.status().unwrap().unsettled == 0);
+        a.set_attributes(ROOT_CALLER, ino, &change).unwrap();
+        let wanted = replicas.as_bytes();
+        a.set_xattr(ino, b"user.intarsia.replicas", wanted, SetMode::Either).unwrap();
+        let copies = || a.locate("/f").unwrap().nodes.len().to_string();
+        wait_until("it has its copies", || copies() == replicas);
+        b.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
+        assert_eq!(a.locate("/f").unwrap().nodes[0], "b");
+        crash(b);
+        let b = deployment.start("b");
+        let seen = |node: &Node| node.lookup(InodeId::ROOT, b"f").unwrap().0.mtime;
+        assert_eq!(seen(&b), at, "{replicas} copies");
+        wait_until("it has settled", || b.status().unwrap().unsettled == 0);
+        for node in [&a, &b] {
+            assert_eq!(seen(node), at, "{replicas} copies");
+        }
+        close_all(&[a, b]);
     }
-    close_all(&[a, b]);
 }

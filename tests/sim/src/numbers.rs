@@ -255,6 +255,7 @@ impl Keeper<'_> {
     }
 
     fn judge_times(&self, index: usize, before: &File, attr: &Attr, how: &str) {
+        tracing::trace!(path = before.path, ino = %attr.ino, mtime = ?attr.mtime, atime = ?attr.atime, how, "times are seen");
         // Where the power may fail, so may the time that a disk has of a file.
         if self.role.care == Care::Usual {
             self.judge(index, before, Kind::Modified, number_of(attr.mtime), how);

@@ -46,6 +46,8 @@ impl Moving {
     ) -> Result<Inode> {
         let others: Vec<_> =
             inode.layout.copies().iter().copied().filter(|copy| Some(*copy) != given_up).collect();
+        // Who settles it after a crash takes the time of what it finds for that of the last write; a copy has that of its making.
+        self.tiers.get(own.tier)?.open_file(own.file, false)?.set_mtime(inode.mtime)?;
         let mut dropped = Vec::new();
         let moved = self.namespace.change(inode.ino, |now, extras| {
             if now.layout != inode.layout {
