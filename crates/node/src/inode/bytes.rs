@@ -6,7 +6,7 @@ use std::time::Duration;
 use intarsia_meta::{FreeFile, Inode, allowance};
 use intarsia_store::BackingFile;
 use intarsia_sync::Instant;
-use intarsia_types::{Error, InodeId, Result};
+use intarsia_types::{Error, InodeId, Result, Timestamp};
 
 use crate::body::remote::RemoteFile;
 use crate::body::seam::{BodyStat, FarBody, Source};
@@ -128,12 +128,19 @@ impl LiveState {
         self.body.as_ref().ok_or(Error::BadHandle)?.seek(offset_bytes, hole)
     }
 
+    /// Whether the time of the last write is that of the backing file, which changed at `ctime`, and not that of `record`. After
+    /// a crash the file may have been written to before; but a time that somebody has set in the record since then counts.
+    pub(crate) fn has_newer_mtime(&self, ctime: Timestamp, record: &Inode) -> bool {
+        ctime > self.seen_ctime && self.found_mtime.is_none_or(|found| found == record.mtime)
+    }
+
     /// Notes that the backing file's present change time is our own doing.
     pub(crate) fn mark_seen(&mut self) {
         if let Some(local) = self.local()
             && let Ok(stat) = local.ro.stat()
         {
             self.seen_ctime = stat.ctime;
+            self.found_mtime = None;
         }
     }
 
@@ -219,6 +226,7 @@ impl LiveState {
         self.body = Some(body);
         // What the record knows of the file is what it was like at its last settling.
         self.seen_ctime = inode.ctime;
+        self.found_mtime = self.mark.is_foreign().then_some(inode.mtime);
         if !self.mark.is_unsettled() {
             self.mark_seen();
         }

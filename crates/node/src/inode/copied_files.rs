@@ -84,6 +84,7 @@ impl LiveState {
             self.overlay.mtime = None;
             self.overlay.ctime = None;
             self.seen_ctime = publication.stat.ctime;
+            self.found_mtime = None;
         }
     }
 }

@@ -94,6 +94,8 @@ pub(crate) struct LiveState {
     pub(crate) sums: Sums,
     /// The backing file's change time after our own last touch; a later one means that the kernel wrote.
     pub(crate) seen_ctime: Timestamp,
+    /// The modification time in the record when the backing file was taken up that a crash had left unsettled.
+    pub(crate) found_mtime: Option<Timestamp>,
     /// What the copies on other hosts hold, since this host made them.
     pub(crate) copied: Option<Copied>,
     /// Whether a record names the backing file.
@@ -133,6 +135,7 @@ impl LiveState {
             names: NamesLeft::default(),
             sums: Sums::default(),
             seen_ctime: Timestamp::default(),
+            found_mtime: None,
             copied: None,
             naming: Naming::default(),
             attempted: None,

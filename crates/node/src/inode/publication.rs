@@ -250,7 +250,9 @@ impl LiveState {
     pub(crate) fn notice_writes(&mut self, kernel: &Kernel) -> Result<()> {
         let Some(local) = self.local() else { return Ok(()) };
         let stat = local.ro.stat()?;
-        if stat.ctime > self.seen_ctime && self.trusts_backing_times(kernel) {
+        // That time is in the record, or was until somebody set another one there.
+        let is_recorded = self.found_mtime == Some(stat.mtime);
+        if stat.ctime > self.seen_ctime && self.trusts_backing_times(kernel) && !is_recorded {
             self.overlay.mtime = Some(stat.mtime);
             self.overlay.ctime = self.overlay.ctime.max(Some(stat.ctime));
         }

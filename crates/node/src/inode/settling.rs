@@ -356,7 +356,7 @@ impl Settler {
             inode.size_bytes = stat.size_bytes;
             inode.blocks_512 = stat.blocks_512;
             inode.checksummed &= !has_no_sums;
-            if was_written {
+            if state.has_newer_mtime(stat.ctime, inode) {
                 inode.mtime = stat.mtime;
                 inode.ctime = inode.ctime.max(stat.ctime);
             }
@@ -401,7 +401,6 @@ impl Settler {
         let n = local.ro.read_at(&mut bytes, 0)?;
         bytes.truncate(n);
         let backing = local.backing;
-        let was_written = stat.ctime > state.seen_ctime;
         let mut extras = state.lease_extras(self.members.is_shared());
         extras.push(release.extra());
         let mut dropped = Vec::new();
@@ -421,7 +420,7 @@ impl Settler {
             inode.layout = if bytes.is_empty() { Layout::Empty } else { Layout::Inline };
             inode.size_bytes = bytes.len() as u64;
             inode.blocks_512 = bytes.len().div_ceil(512) as u64;
-            if was_written {
+            if state.has_newer_mtime(stat.ctime, inode) {
                 inode.mtime = stat.mtime;
                 inode.ctime = inode.ctime.max(stat.ctime);
             }

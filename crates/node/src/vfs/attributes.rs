@@ -308,7 +308,7 @@ fn overlay(of: &Attributes, state: &mut LiveState, inode: &Inode, attr: &mut Att
     attr.size_bytes = stat.size_bytes;
     attr.blocks_512 = stat.blocks_512.unwrap_or(attr.blocks_512);
     if let Some((mtime, ctime)) = stat.times
-        && ctime > state.seen_ctime
+        && state.has_newer_mtime(ctime, inode)
         && state.trusts_backing_times(&of.kernel)
     {
         attr.mtime = mtime;
