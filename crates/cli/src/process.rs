@@ -1,9 +1,27 @@
 //! Processes of this host and what they may do.
 
+use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
+use std::process::{Child, ExitStatus};
 use std::time::Duration;
 
 pub(crate) use intarsia_cluster::process::Process;
+use rustix::process::{Pid, PidfdFlags};
+
+use crate::exit::Exit;
+
+/// Holds a child, so that a signal never meets another process that was given its number.
+pub(crate) fn hold(child: &Child) -> Option<OwnedFd> {
+    let pid = Pid::from_raw(i32::try_from(child.id()).ok()?)?;
+    rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok()
+}
+
+/// The exit code of a child as a shell gives it.
+pub(crate) fn code_of(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|number| 128 + number));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(Exit::Failure as u8)
+}
 
 /// Whether we act with the rights of the superuser.
 pub(crate) fn is_root() -> bool {

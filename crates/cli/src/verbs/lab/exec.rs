@@ -2,18 +2,19 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use intarsia_lab::{Lab, Node};
-use rustix::process::{Pid, PidfdFlags, Signal};
+use rustix::process::Signal;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::{failure, target};
 use crate::cli::LabExec;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::process::{code_of, hold};
 
 pub(crate) fn run(arguments: &LabExec) -> Outcome<Exit> {
     let lab = target(&arguments.target)?;
@@ -89,12 +90,6 @@ fn start(lab: &Lab, node: Node, arguments: &LabExec) -> Outcome<Child> {
         .map_err(|e| Failure::io("nsenter", &e))
 }
 
-/// Holds a child, so that a signal never meets another process that was given its number.
-fn hold(child: &Child) -> Option<OwnedFd> {
-    let pid = Pid::from_raw(i32::try_from(child.id()).ok()?)?;
-    rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok()
-}
-
 fn signal_all(processes: &[OwnedFd], signal: Signal) {
     for process in processes {
         // It may have ended.
@@ -122,11 +117,6 @@ fn finish(node: Node, mut child: Child) -> u8 {
         child.wait()
     });
     status.map_or(Exit::Failure as u8, code_of)
-}
-
-fn code_of(status: ExitStatus) -> u8 {
-    let code = status.code().or_else(|| status.signal().map(|s| 128 + s));
-    code.and_then(|c| u8::try_from(c).ok()).unwrap_or(Exit::Failure as u8)
 }
 
 /// Writes each line with the node's name before it, whole.

@@ -4,15 +4,15 @@
 //! Each step is a command of this program, as a user would give it. Signals that are to end it go to the step under way; the
 //! store goes down all the same.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::os::fd::OwnedFd;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, PidfdFlags, Signal};
+use rustix::process::Signal;
 use serde_json::Value;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -20,6 +20,7 @@ use signal_hook::iterator::Signals;
 use crate::cli::{HostFlags, Up};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::{self, shell_quoted};
+use crate::process::{code_of, hold};
 
 /// Programs that the command has left may take so long to let go of the mount.
 const BUSY_PATIENCE: Duration = Duration::from_secs(30);
@@ -61,9 +62,9 @@ fn said_place(arguments: &Up) -> Option<OsString> {
 fn work(step: &Step, arguments: &Up, mount: &Path) -> u8 {
     let mut code = 0;
     if !arguments.around.stage_in.is_empty() {
-        let words = [OsStr::new("stage"), OsStr::new("in")].into_iter().map(OsStr::to_owned);
-        let sources = arguments.around.stage_in.iter().cloned().chain([mount.into()]);
-        code = step.run(&mut own(words.chain(sources)));
+        let sources = arguments.around.stage_in.iter().cloned();
+        let words = ["stage".into(), "in".into()].into_iter().chain(sources).chain([mount.into()]);
+        code = step.run(&mut own(words));
     }
     if code == 0 {
         code = step.run_command(&arguments.command, mount);
@@ -210,7 +211,7 @@ impl Step {
         if let Some(number) = self.running().signal {
             return code_of_signal(number);
         }
-        match self.wait(command, Child::wait) {
+        match self.wait(command, |mut child| child.wait()) {
             Ok(status) => code_of(status),
             Err(error) => {
                 output::failure(&Failure::io(command.get_program().display(), &error));
@@ -225,24 +226,18 @@ impl Step {
     }
 
     fn output(&self, command: &mut Command) -> Outcome<Output> {
-        let waited = self.wait(command, |child| {
-            let mut stdout = Vec::new();
-            if let Some(pipe) = &mut child.stdout {
-                std::io::Read::read_to_end(pipe, &mut stdout)?;
-            }
-            Ok(Output { status: child.wait()?, stdout, stderr: Vec::new() })
-        });
+        let waited = self.wait(command, Child::wait_with_output);
         waited.map_err(|e| Failure::io("this program", &e))
     }
 
     fn wait<T>(
         &self,
         command: &mut Command,
-        wait: impl FnOnce(&mut Child) -> std::io::Result<T>,
+        wait: impl FnOnce(Child) -> std::io::Result<T>,
     ) -> std::io::Result<T> {
-        let mut child = command.spawn()?;
+        let child = command.spawn()?;
         self.running().child = hold(&child);
-        let waited = wait(&mut child);
+        let waited = wait(child);
         self.running().child = None;
         waited
     }
@@ -261,18 +256,7 @@ fn comes_from_terminal() -> bool {
     foreground.is_ok_and(|group| group == rustix::process::getpgrp())
 }
 
-/// Holds a child, so that a signal never meets another process that was given its number.
-fn hold(child: &Child) -> Option<OwnedFd> {
-    let pid = Pid::from_raw(i32::try_from(child.id()).ok()?)?;
-    rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok()
-}
-
-/// As a shell gives it.
-fn code_of(status: ExitStatus) -> u8 {
-    let code = status.code().map(|code| u8::try_from(code).unwrap_or(Exit::Failure as u8));
-    code.or_else(|| status.signal().map(code_of_signal)).unwrap_or(Exit::Failure as u8)
-}
-
+/// As [`code_of`], of what a signal has kept from beginning.
 fn code_of_signal(number: i32) -> u8 {
     u8::try_from(128 + number).unwrap_or(Exit::Failure as u8)
 }
@@ -280,6 +264,8 @@ fn code_of_signal(number: i32) -> u8 {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+    use std::ffi::OsStr;
 
     use serde_json::json;
 
