@@ -26,11 +26,6 @@ impl Node {
         self.paging.old_pages.has(ino)
     }
 
-    /// Takes note that it may.
-    pub fn note_old_pages(&self, ino: InodeId) {
-        self.paging.old_pages.note(ino);
-    }
-
     /// Has the kernel drop its pages of a file if they are outdated, before it is told the attributes. To be called with no lock
     /// held: it waits for reads under way. Whether they were.
     pub fn drop_old_pages(&self, ino: InodeId) -> bool {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use intarsia_policy::IoMode;
 use intarsia_types::{InodeId, NodeId, Result};
 
 use super::Node;
@@ -94,12 +93,6 @@ impl Node {
         if let Some(locks) = &self.locks {
             locks.close_lock_handle(ino, handle);
         }
-    }
-
-    /// Whether the kernel keeps pages of a file, so that they have to go when another host may have written.
-    #[must_use]
-    pub fn is_cached_by_kernel(&self, ino: InodeId) -> bool {
-        self.live.with_existing(ino, |state| state.mode == IoMode::Cached).unwrap_or(false)
     }
 
     /// Refuses to go on with a file whose locks this host has lost.

@@ -216,10 +216,11 @@ impl TierChanges {
 
     fn begin(&self, inode: Inode, from: BackingRef, to: TierId) -> Result<Copying> {
         let source = self.tiers.get(from.tier)?.open_file(from.file, false)?;
-        if !is_ticked(source.stat()?.ctime) {
+        let mut seen = source.stat()?;
+        if !is_ticked(seen.ctime) {
             intarsia_sync::thread::sleep(TICK);
+            seen = source.stat()?;
         }
-        let seen = source.stat()?;
         if !is_ticked(seen.ctime) {
             return Err(Error::Busy("the file is being written to".into()));
         }
@@ -249,8 +250,7 @@ impl TierChanges {
             let what = "a copy in another tier differs from what was written".to_owned();
             return Err(Error::Corrupt { ino: inode.ino, what });
         }
-        self.tiers.force_out(file)?;
-        file.set_mtime(inode.mtime)
+        self.tiers.force_out(file)
     }
 
     /// Names the copy in the record in place of the file, if that has not changed. A crash before that leaves a free file, and one
@@ -284,7 +284,7 @@ impl TierChanges {
             return Err(Error::Busy("the file moved while it was being copied".into()));
         }
         copying.require_unchanged()?;
-        // Its time may have been set meanwhile.
+        // As it is now: it may have been set meanwhile.
         file.set_mtime(inode.mtime)?;
         let (tier, blocks_512) = (self.tiers.get(to.tier)?, file.stat()?.blocks_512);
         // The last that may fail: after it the copy is the file.

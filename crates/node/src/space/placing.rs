@@ -148,9 +148,16 @@ impl Placing {
         }
     }
 
-    /// A file was closed that is so long.
-    pub(crate) fn note_closed(&self, hints: &HintSet, ino: InodeId, size_bytes: u64) {
-        if self.wish_of(hints) == Wish::Spread {
+    /// A file was closed; `size_bytes` says how long it is, if that is known.
+    pub(crate) fn note_closed(
+        &self,
+        hints: &HintSet,
+        ino: InodeId,
+        size_bytes: impl FnOnce() -> Option<u64>,
+    ) {
+        if self.wish_of(hints) == Wish::Spread
+            && let Some(size_bytes) = size_bytes()
+        {
             self.dealing.closed(ino, size_bytes);
         }
     }

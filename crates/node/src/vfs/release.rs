@@ -126,9 +126,7 @@ impl Releaser {
     }
 
     fn last_release(&self, ino: InodeId, state: &mut LiveState) {
-        if let Ok(size_bytes) = state.size_bytes() {
-            self.placing.note_closed(&state.hints, ino, size_bytes);
-        }
+        self.placing.note_closed(&state.hints, ino, || state.size_bytes().ok());
         if state.overlay.is_dirty
             && state.has_published_elsewhere()
             && state.awaits_copies(&self.placing, Moment::Sync)
