@@ -277,8 +277,9 @@ impl<'a> Places<'a> {
         let node = if is_store { &self.states[self.index(writer)].node } else { &nowhere };
         let here = Here { node, tiers: &tiers, is_leaving: false, has_passthrough: false };
         let state = FileState { class: hints.tier(), ..self.file_state(file, size) };
-        let dealt = self.dealt.get(&writer).cloned().unwrap_or_default();
-        let wish = if is_spread { HostWish::Roomiest(&dealt) } else { HostWish::Maker };
+        let nothing = Dealt::default();
+        let dealt = self.dealt.get(&writer).unwrap_or(&nothing);
+        let wish = if is_spread { HostWish::Roomiest(dealt) } else { HostWish::Maker };
         let purpose = Purpose::Birth(wish);
         let home = match place(&PlaceRequest { purpose, file: state, here }, || &self.states).home {
             Home::Here(_) => writer,
