@@ -10,18 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import IO
 
-# Whoever writes to it, the pipe is closed when that process ends, in whatever way.
-_WATCH = """
-import os, signal, sys
-left = set()
-for line in sys.stdin:
-    (left.add if line[0] == "+" else left.discard)(int(line[1:]))
-for group in left:
-    try:
-        os.killpg(group, signal.SIGTERM)
-    except ProcessLookupError:
-        pass
-"""
+from intarsia.run import guard
 
 
 class Begun:
@@ -32,7 +21,7 @@ class Begun:
 
     def __init__(self) -> None:
         self._watcher = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _WATCH],
+            [sys.executable, "-I", "-S", guard.__file__, "SIGTERM"],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             text=True,
