@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -181,3 +182,35 @@ def at_the_gate(story: Chains, *options: str) -> Iterator[subprocess.Popen[bytes
         goes.kill()
         goes.wait()
         mend(story.hosts)
+
+
+def kill_a_node_of_what_has_copies(story: Chains, host: str, said: str) -> None:
+    """All ends right without that host, of which the engine says so."""
+    with at_the_gate(story) as goes:
+        story.kill_node(host)
+        story.open_the_gate()
+        assert story.end(goes) == 0, story.text()
+        assert said in story.text()
+        mend(story.hosts)
+
+
+def kill_a_node_of_what_has_no_copies(story: Chains) -> None:
+    """What it held is named; once it is back all ends right."""
+    with at_the_gate(story) as goes:
+        chain, home = story.held_elsewhere()
+        story.kill_node(home)
+        story.open_the_gate()
+        assert story.end(goes) != 0
+        assert re.search(f"second-{chain} ended with 1: .*({LOST})", story.text()), story.text()
+        mend(story.hosts)
+        assert story.end(story.start()) == 0, story.text()
+
+
+def kill_the_program(story: Chains) -> None:
+    """What it has begun on the hosts ends too; begun again, all ends right."""
+    with at_the_gate(story) as goes:
+        kill(story.running(FIRST, "story.py"))
+        story.end(goes)
+        story.open_the_gate()
+        wait_until(lambda: not story.running(None, *story.WORDS))
+        assert story.end(story.start()) == 0, story.text()

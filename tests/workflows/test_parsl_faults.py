@@ -15,16 +15,21 @@ Whatever had ended before is not done twice, as Parsl's checkpoints have it.
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from halting_chains import FIRST, LOST, Chains, at_the_gate
+from halting_chains import (
+    FIRST,
+    Chains,
+    at_the_gate,
+    kill_a_node_of_what_has_copies,
+    kill_a_node_of_what_has_no_copies,
+    kill_the_program,
+)
 from lab_hosts import Hosts, lab_hosts
-from runs import wait_until
-from store_processes import has_one, kill, mend
+from store_processes import has_one, kill
 
 #: As the example of the users' page, with checkpoints.
 PROGRAM = r"""
@@ -105,33 +110,14 @@ def test_the_node_of_a_worker_is_killed_and_files_have_copies(
     host: str, hosts: Hosts, tmp_path: Path
 ) -> None:
     story = Apps(hosts, tmp_path, copies=True)
-    with at_the_gate(story) as goes:
-        story.kill_node(host)
-        story.open_the_gate()
-        assert story.end(goes) == 0, story.text()
-        assert f"host {host} has lost the store" in story.text()
-        mend(hosts)
+    kill_a_node_of_what_has_copies(story, host, f"host {host} has lost the store")
 
 
 def test_the_node_of_a_worker_is_killed_and_files_have_no_copies(
     hosts: Hosts, tmp_path: Path
 ) -> None:
-    story = Apps(hosts, tmp_path, copies=False)
-    with at_the_gate(story) as goes:
-        chain, home = story.held_elsewhere()
-        story.kill_node(home)
-        story.open_the_gate()
-        assert story.end(goes) != 0
-        assert re.search(f"second-{chain} ended with 1: .*({LOST})", story.text()), story.text()
-        mend(hosts)
-        assert story.end(story.start()) == 0, story.text()
+    kill_a_node_of_what_has_no_copies(Apps(hosts, tmp_path, copies=False))
 
 
 def test_the_program_is_killed(hosts: Hosts, tmp_path: Path) -> None:
-    story = Apps(hosts, tmp_path, copies=False)
-    with at_the_gate(story) as goes:
-        kill(story.running(FIRST, "story.py"))
-        story.end(goes)
-        story.open_the_gate()
-        wait_until(lambda: not story.running(None, *story.WORDS))
-        assert story.end(story.start()) == 0, story.text()
+    kill_the_program(Apps(hosts, tmp_path, copies=False))

@@ -5,7 +5,7 @@
 mod deployment;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -16,8 +16,8 @@ use deployment::{
 use intarsia_meta::{
     CommitOutcome, Condition, EngineStats, Key, MetaEngine, Mutation, OpId, Value, allowance, keys,
 };
-use intarsia_node::{AttrChange, NewName, Node};
-use intarsia_types::{Error, FileKind, InodeId, PartitionId, Result};
+use intarsia_node::{AttrChange, NewName, Node, Opened};
+use intarsia_types::{Attr, Error, FileKind, InodeId, PartitionId, Result};
 
 /// What goes wrong at a host, while it is told to.
 #[derive(Default)]
@@ -549,20 +549,28 @@ fn a_right_that_is_passed_on_to_a_life_that_has_ended_is_given_back() {
     assert_eq!(get(&b, "f").unwrap(), pattern(MIB, 2));
 }
 
-/// The right to write a new file is that of the life that the others have given up meanwhile.
-#[test]
-fn a_file_made_while_the_others_gave_its_host_up_is_written_once_that_is_back() {
-    let deployment = Deployment::watchful();
-    let (a, b, faults) = hosts(&deployment);
-    put(&b, "first", b"so that all that a creation needs is there");
+type Making = std::thread::JoinHandle<Result<(Attr, Opened)>>;
+
+/// Has a host make `/f` and open it to write; it hears that this is committed once it is told so.
+fn make_held(maker: &Arc<Node>, faults: &Faults) -> (Sender<()>, Making) {
+    put(maker, "first", b"so that all that a creation needs is there");
     let (answer, held) = channel();
     *faults.holds_right.lock().unwrap() = Some(held);
-    let maker = Arc::clone(&b);
+    let maker = Arc::clone(maker);
     let making = std::thread::spawn(move || {
         let name = b"f";
         maker.create_file(ROOT_CALLER, InodeId::ROOT, name, &regular(), true, &no_kernel)
     });
     wait_until("the answer is awaited", || faults.holds_right.lock().unwrap().is_none());
+    (answer, making)
+}
+
+/// The right to write a new file is that of the life that the others have given up meanwhile.
+#[test]
+fn a_file_made_while_the_others_gave_its_host_up_is_written_once_that_is_back() {
+    let deployment = Deployment::watchful();
+    let (a, b, faults) = hosts(&deployment);
+    let (answer, making) = make_held(&b, &faults);
     begin_another_life(&a, &b);
     answer.send(()).unwrap();
     let (attr, _) = making.join().unwrap().unwrap();
@@ -582,15 +590,7 @@ fn a_file_made_while_the_others_gave_its_host_up_is_written_once_that_is_back() 
 fn a_new_file_that_is_read_before_its_create_returns_can_be_written_and_settles() {
     let deployment = Deployment::new();
     let (a, b, faults) = hosts(&deployment);
-    put(&b, "first", b"so that all that a creation needs is there");
-    let (answer, held) = channel();
-    *faults.holds_right.lock().unwrap() = Some(held);
-    let maker = Arc::clone(&b);
-    let making = std::thread::spawn(move || {
-        let name = b"f";
-        maker.create_file(ROOT_CALLER, InodeId::ROOT, name, &regular(), true, &no_kernel)
-    });
-    wait_until("the answer is awaited", || faults.holds_right.lock().unwrap().is_none());
+    let (answer, making) = make_held(&b, &faults);
     let ino = b.lookup(InodeId::ROOT, b"f").unwrap().0.ino;
     b.open_file(ROOT_CALLER, ino, false, false, &no_kernel).unwrap();
     answer.send(()).unwrap();

@@ -6,7 +6,7 @@ mod deployment;
 #[path = "../../meta/tests/common/hooked.rs"]
 mod hooked;
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
@@ -160,18 +160,24 @@ fn a_file_that_is_still_mapped_keeps_its_place() {
     end(&deployment, &[a, b]);
 }
 
+/// A small file `/f` that is to have two copies, and is closed and still written to past the node.
+fn mapped_with_copies(node: &Node) -> File {
+    hint(node, "replicas", "2");
+    hint(node, "close", "safe");
+    let ino = put(node, "f", b"before");
+    settle(node);
+    let file = Past::open(node, ino);
+    let mapped = OpenOptions::new().write(true).open(&file.backing).unwrap();
+    file.close();
+    mapped
+}
+
 /// What a close promised of it stood beside the inode, where it outlives its host.
 #[test]
 fn a_file_that_is_still_mapped_gets_a_place_only_with_its_copies() {
     let deployment = Deployment::new();
     let [a, b] = two(&deployment);
-    hint(&a, "replicas", "2");
-    hint(&a, "close", "safe");
-    let ino = put(&a, "f", b"before");
-    settle(&a);
-    let file = Past::open(&a, ino);
-    let mapped = OpenOptions::new().write(true).open(&file.backing).unwrap();
-    file.close();
+    let mapped = mapped_with_copies(&a);
     assert_eq!(a.locate("/f").unwrap().layout, "inline");
     let mut located = a.locate("/f").unwrap();
     wait_until("its place is known", || {
@@ -192,13 +198,7 @@ fn a_file_that_is_still_mapped_gets_a_place_only_with_its_copies() {
 fn a_file_that_is_removed_elsewhere_while_it_is_mapped_settles() {
     let deployment = Deployment::new();
     let [a, b] = two(&deployment);
-    hint(&a, "replicas", "2");
-    hint(&a, "close", "safe");
-    let ino = put(&a, "f", b"before");
-    settle(&a);
-    let file = Past::open(&a, ino);
-    let mapped = OpenOptions::new().write(true).open(&file.backing).unwrap();
-    file.close();
+    let mapped = mapped_with_copies(&a);
     b.unlink(InodeId::ROOT, b"f").unwrap();
     mapped.write_all_at(b"after!", 0).unwrap();
     drop(mapped);
