@@ -84,10 +84,12 @@ def steps(plan, cell, rounds):
     """The measurements of a cell, in order."""
     yield {"role": "seed", "case": None, "round": 0}
     if "record_in" in plan and all(cell[axis] == value for axis, value in plan["record_in"].items()):
-        for case in accuracy_cells.cases(plan, "scored"):
+        recorded = {(case["pattern"], case["size"]): case for role in ("scored", "training") for case in accuracy_cells.cases(plan, role) if "kind" in case}
+        for case in recorded.values():
             yield {"role": "record", "case": case["name"], "round": 0, "described": case}
     if "engine_runs" in plan:
-        engine = {"name": "engine", "pattern": "engine", "layout": "blind", "kind": "instance"}
+        kind = "graph" if any("graphs" in one for one in plan["scored"]) else "instance"
+        engine = {"name": "engine", "pattern": "engine", "size": "", "layout": "blind", "kind": kind}
         for number in range(plan["engine_runs"]):
             yield {"role": "engine", "case": "engine", "round": number, "described": engine}
     slots = cell["slots"] or 1
@@ -119,7 +121,8 @@ def measure_cell(plan, cell, log, wanted, program, deadline):
             made = accuracy_cells.made_of(step["described"], cell, program, log.found)
             if step["role"] == "record":
                 workload, seconds = made.record(system, "record")
-                log.keep(**named(step), workload=workload, seconds=seconds)
+                of = {key: step["described"][key] for key in ("pattern", "size")}
+                log.keep(**named(step), workload=workload, seconds=seconds, of=of)
                 continue
             if "faster" in plan and step["role"] == "scored" and not is_faster:
                 accuracy_cells.hasten(system, plan, cell["link"])

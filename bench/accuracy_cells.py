@@ -98,7 +98,7 @@ def cases(plan, role):
     """The cases of a plan that have a role: pattern, size and layout, without those in which a layout changes nothing."""
     found = []
     for described in plan.get(role, []):
-        if "instances" in described or "programs" in described:
+        if {"instances", "programs", "graphs"} & described.keys():
             found += whole(described)
             continue
         axes = [described["pattern"], described["mb"], described.get("layout", ["own"])]
@@ -114,21 +114,27 @@ def cases(plan, role):
 
 
 def whole(described):
-    """Cases that are whole workflows: instances in each schedule, programs of each size."""
+    """Cases that are whole workflows: instances in each schedule, programs of each size, graphs of programs in both."""
     for name, layout in itertools.product(described.get("instances", []), described.get("schedules", [])):
         case = {"pattern": name, "mb": described["mb"], "compute_s": described["compute_s"], "layout": layout}
         yield case | {"name": f"{name}-{described['mb']}-{layout}", "kind": "instance"}
     for name, size in itertools.product(described.get("programs", []), described.get("sizes", [])):
         yield {"pattern": name, "size": size, "layout": "own", "name": f"{name}-{size}-own", "kind": "program"}
+    axes = [described.get(key, []) for key in ("graphs", "sizes", "schedules")]
+    for name, size, layout in itertools.product(*axes):
+        yield {"pattern": name, "size": size, "layout": layout, "name": f"{name}-{size}-{layout}", "kind": "graph"}
 
 
 def made_of(case, cell, program, found):
     """A case as it is run and predicted in a cell; `found` has what was recorded."""
     if case.get("kind") == "instance":
         return accuracy_workflows.Instance(case, cell, program)
-    if case.get("kind") == "program":
-        recorded = (one["workload"] for one in found if one["role"] == "record" and one["case"] == case["name"])
-        return accuracy_workflows.Program(case, cell, next(recorded, None))
+    if case.get("kind") in ("program", "graph"):
+        # A graph is the same one in each schedule.
+        same = ("pattern", "size")
+        recorded = (one["workload"] for one in found if one["role"] == "record" and all(one["of"][key] == case.get(key) for key in same))
+        kind = accuracy_workflows.Program if case["kind"] == "program" else accuracy_workflows.Graph
+        return kind(case, cell, next(recorded, None))
     return Placed(case, cell)
 
 

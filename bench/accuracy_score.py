@@ -117,7 +117,7 @@ class Cell:
             interval = predicted.predicted(self.laid(made), Path(apart), self.profile_of(made), work)
             row = {**self.cell, **{key: case[key] for key in ("pattern", "layout", "name")}, "measured": runs, "predicted": interval}
             row["size"] = case["name"].rsplit("-", 2)[1]
-            if isinstance(made, accuracy_workflows.Instance):
+            if getattr(made, "has_samples", False):
                 row["sampled"] = self.seconds(made.sampled(), self.overheads)
             if simgrid:
                 row |= predicted.beside(simgrid, self.laid(made), Path(apart), self.profile, work, self.simgrid_layout(made))

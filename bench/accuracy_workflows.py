@@ -1,10 +1,12 @@
 """Real programs and recorded workflows as cases of bench/accuracy.py, beside the patterns of bench/predicted_cases.py.
 
 Programs (Montage, BLAST) run on one host as they are; what they do is recorded once by the store itself, on a cell of its own, and
-that one workload is predicted for all others. Instances of WfFormat are replayed by `intarsia run` over the hosts of a lab.
+that one workload is predicted for all others. Over the hosts of a lab `intarsia run` replays instances of WfFormat, and runs graphs of
+the same programs, each of which it has recorded once on one host, without the links.
 """
 
 import copy
+import functools
 import json
 import multiprocessing
 import os
@@ -17,6 +19,7 @@ from pathlib import Path
 
 import labs
 import predicted
+import programs
 import touched
 import workflows
 
@@ -98,6 +101,9 @@ def ended(task, directory):
 class Instance:
     """A recorded workflow, replayed over the hosts of a lab."""
 
+    #: Whether it is also predicted from a part of its tasks.
+    has_samples = True
+
     def __init__(self, case, cell, program):
         self.name, self.cell = case["name"], cell
         self.options, scheduler = SCHEDULES[case["layout"]]
@@ -128,8 +134,55 @@ class Instance:
         """Seconds from the first task's readiness to the last one's end."""
         return self.ran(system)["makespan_s"]
 
-    def ran(self, system):
-        """What a run tells of itself."""
+    def ran(self, system, hosts=None):
+        """What a run tells of itself; on these hosts, or on all."""
         if not hasattr(system, "runner"):
             system.runner = workflows.Runner(system.lab, "intarsia")
-        return system.runner.run(self.replay, self.options)
+        return system.runner.run(self.replay, self.options, hosts)
+
+
+class Graph(Instance):
+    """A workflow of programs, run over the hosts of a lab."""
+
+    has_samples = False
+
+    def __init__(self, case, cell, recorded=None):
+        self.name, self.cell, self.recorded = case["name"], cell, recorded
+        self.options, scheduler = SCHEDULES[case["layout"]]
+        self.layout = types.SimpleNamespace(flags=("--scheduler", scheduler), simgrid="local")
+        self.case = case
+
+    @property
+    def replay(self):
+        """The programs with their inputs, made once."""
+        return idle() if self.case["pattern"] == "engine" else programs_of(self.case["pattern"], self.case["size"])
+
+    def workload(self, _overheads):
+        """What the run on one host has told: what a task reads and writes, and for how long it uses a processor."""
+        return self.recorded
+
+    def record(self, system, _number):
+        """Run it on the first host alone; the workload, and the seconds that it took."""
+        told = self.ran(system, ["n1"])
+        record = system.lab.dir / "record.json"
+        return json.loads(predicted.called(system.program, "trace", record)), told["makespan_s"]
+
+
+@functools.cache
+def place_of_programs():
+    """Where inputs of programs lie; gone when the benchmark ends."""
+    return tempfile.TemporaryDirectory(prefix="bench-programs-")
+
+
+@functools.cache
+def programs_of(name, size):
+    """A real workflow, its inputs made."""
+    place = Path(place_of_programs().name) / f"{name}-{size}"
+    place.mkdir()
+    return workflows.Program(name, place, size)
+
+
+@functools.cache
+def idle():
+    """Programs that do nothing."""
+    return workflows.Replay("engine", programs.idle(Path(place_of_programs().name), CHAIN, SIDE), CHAIN + SIDE)

@@ -12,17 +12,18 @@ from labs import ROOT, Absent, require
 
 sys.path.insert(0, str(ROOT / "python/src"))
 
-TILES_A_SIDE, TILE_PX, OVERLAP_PX = 8, 320, 52
-BLAST_PARTS = 64
+TILE_PX, OVERLAP_PX = 320, 52
+#: Tiles a side of Montage, parts of the query of BLAST, and how much its query is.
+SIZES = {"large": (8, 64, "small"), "middle": (6, 48, "small"), "few": (4, 24, "tiny")}
 
 
-def montage(place):
+def montage(place, size):
     """Make the tiles below `place`; the tasks by name, and the result whose bytes must be the same in every run."""
     require(dict.fromkeys(("mProjectPP", "mImgtbl", "mMakeHdr", "mOverlaps"), "montage"), ("numpy", "astropy"))
     from intarsia.demo.montage import table_of
     from intarsia.demo.tiles import TileGrid, write_tiles
 
-    tiles = [path.name for path in write_tiles(TileGrid(TILES_A_SIDE, TILE_PX, OVERLAP_PX), place / "raw")]
+    tiles = [path.name for path in write_tiles(TileGrid(SIZES[size][0], TILE_PX, OVERLAP_PX), place / "raw")]
     (place / "tiles.lst").write_text(table_of(tiles))
     for words in ("mImgtbl -t tiles.lst raw raw.tbl", "mMakeHdr raw.tbl region.hdr", "mOverlaps raw.tbl pairs.tbl"):
         done = subprocess.run(words.split(), cwd=place, capture_output=True, text=True)
@@ -83,15 +84,16 @@ def montage_tasks(tiles, pairs, fits):
     return tasks
 
 
-def blast(place):
+def blast(place, size):
     """Make the sequences and the parts of the query below `place`; the tasks by name, and the result."""
     require(dict.fromkeys(("makeblastdb", "blastn"), "ncbi-blast+"))
     from intarsia.demo.blast import Blast, deal, records
 
-    Blast().prepare(place)
+    _, parts, of_query = SIZES[size]
+    Blast(size=of_query).prepare(place)
     (place / "parts").mkdir()
     queries = list(records((place / "query.fa").read_text()))
-    parts = min(BLAST_PARTS, len(queries))
+    parts = min(parts, len(queries))
     for number, hand in enumerate(deal(queries, parts)):
         (place / f"parts/{number:02d}.fa").write_text("".join(hand))
     (place / "query.fa").unlink()
@@ -116,11 +118,21 @@ def blast_tasks(parts):
 MAKERS = {"montage-programs": montage, "blast-programs": blast}
 
 
-def written(name, place):
+def written(name, place, size="large"):
     """The file of the graph, the directory of its inputs, the number of its tasks and the result."""
     inputs = place / f"{name}-inputs"
     inputs.mkdir()
-    tasks, result = MAKERS[name](inputs)
+    tasks, result = MAKERS[name](inputs, size)
     file = place / f"{name}.yaml"
     file.write_text(json.dumps({"name": name, "tasks": tasks}))
     return file, inputs, len(tasks), result
+
+
+def idle(place, chain, side):
+    """The file of a graph of programs that do nothing: a chain, and then some side by side."""
+    names = [f"c{n}" for n in range(chain)] + [f"s{n}" for n in range(side)]
+    after = {name: [names[min(at, chain) - 1]] if at else [] for at, name in enumerate(names)}
+    tasks = {name: {"command": "true", "after": after[name]} for name in names}
+    file = place / "idle.yaml"
+    file.write_text(json.dumps({"name": "idle", "tasks": tasks}))
+    return file

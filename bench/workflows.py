@@ -117,9 +117,9 @@ class Program:
 
     words = ()
 
-    def __init__(self, name, place):
+    def __init__(self, name, place, size="large"):
         self.name, self.digest = name, None
-        self.file, self.inputs, self.tasks, self.result = programs.written(name, place)
+        self.file, self.inputs, self.tasks, self.result = programs.written(name, place, size)
 
     def bring(self, directories):
         """Deal the inputs over the hosts, each of which has the directory of the run at one of these paths."""
@@ -209,17 +209,18 @@ class Runner:
         for n in system.numbers():
             system.background(n, "sleep", "86400")
 
-    def run(self, instance, options):
-        """One run in a new directory: makespan, bytes over the network, share of local reads, busy share of the processors."""
+    def run(self, instance, options, hosts=None):
+        """One run in a new directory, on these hosts or on all: makespan, bytes over the network, share of local reads, busy share of the processors."""
         self.runs += 1
-        directories = [self.system.mount(int(host[1:])) / f"run{self.runs}" for host in self.hosts]
+        hosts = hosts or self.hosts
+        directories = [self.system.mount(int(host[1:])) / f"run{self.runs}" for host in hosts]
         directory = directories[0]
         directory.mkdir()
         instance.bring(directories)
         record, state = self.system.dir / "record.json", self.system.dir / f"state{self.runs}"
         words = [sys.executable, "-m", "intarsia.run", instance.file, "--directory", self.common / directory.name]
         words += ["--run-dir", state, "--record", record, "--quiet", "--json", "--retries", "2"]
-        words += ["--hosts", ",".join(self.hosts), "--shell", f"{self.script} {{host}}", "--slots", "1"]
+        words += ["--hosts", ",".join(hosts), "--shell", f"{self.script} {{host}}", "--slots", "1"]
         words += ["--address", self.system.addresses[int(self.hosts[0][1:])], *options.split()]
         words += ["--link", self.system.link, *instance.words]
         touched.MEMORY.touch()

@@ -35,9 +35,11 @@ from store_processes import check_store, kill, mend, processes
 FIRST, LOST = "n1", "n3"
 #: Of the bytes of the recorded one.
 SCALE = 0.2
-#: Of the workflow: its name, which tasks halt, and how small it is.
-MONTAGE = ("montage", "mBackground", {"TILES_A_SIDE": 3})
-BLAST = ("blast", "blastn", {"BLAST_PARTS": 9})
+#: Tiles a side, parts of the query, and how much that is.
+SIZE = (3, 9, "tiny")
+#: Of the workflow: its name, and which tasks halt.
+MONTAGE = ("montage", "mBackground")
+BLAST = ("blast", "blastn")
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +49,7 @@ def hosts() -> Iterator[Hosts]:
         yield hosts
 
 
-def made(name: str, sizes: dict[str, int], place: Path) -> tuple[dict[str, Any], str]:
+def made(name: str, place: Path) -> tuple[dict[str, Any], str]:
     """Make the inputs of a workflow; its tasks by name, and the result."""
     sys.path.insert(0, str(ROOT / "bench"))
     try:
@@ -56,11 +58,10 @@ def made(name: str, sizes: dict[str, int], place: Path) -> tuple[dict[str, Any],
     finally:
         sys.path.pop(0)
     with pytest.MonkeyPatch.context() as patch:
-        for size, value in sizes.items():
-            patch.setattr(programs, size, value)
-        patch.setitem(blast._QUERY_STRIDE, "small", 560)
+        patch.setitem(programs.SIZES, "of a test", SIZE)
+        patch.setitem(blast._QUERY_STRIDE, SIZE[-1], 560)
         try:
-            tasks, result = programs.MAKERS[f"{name}-programs"](place)
+            tasks, result = programs.MAKERS[f"{name}-programs"](place, "of a test")
         except absent as why:
             require(False, str(why))
     return tasks, result
@@ -132,13 +133,13 @@ def do_undisturbed(tasks: dict[str, Any], directory: Path) -> None:
     do_in_turn(tasks, directory)
 
 
-@pytest.mark.parametrize(("name", "halting", "sizes"), [MONTAGE, BLAST], ids=["montage", "blast"])
+@pytest.mark.parametrize(("name", "halting"), [MONTAGE, BLAST], ids=["montage", "blast"])
 def test_programs_make_the_same_when_a_host_is_lost(
-    name: str, halting: str, sizes: dict[str, int], hosts: Hosts, tmp_path: Path
+    name: str, halting: str, hosts: Hosts, tmp_path: Path
 ) -> None:
     undisturbed = tmp_path / "undisturbed"
     undisturbed.mkdir()
-    tasks, result = made(name, sizes, undisturbed)
+    tasks, result = made(name, undisturbed)
     job = bring(hosts, undisturbed)
     do_undisturbed(tasks, undisturbed)
     gate = Gate(tmp_path / "gate")
