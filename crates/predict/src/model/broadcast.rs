@@ -299,11 +299,11 @@ impl World<'_> {
                 let draw = self.draw(6, &message, range.start);
                 let now = agenda.now();
                 let seconds = self.tier_seconds(Way::Read, spot, bytes, false, draw, now);
-                self.services.read(spot, seconds, Event::Served(id), agenda);
+                self.services.read(spot, seconds, message.served(id), agenda);
             }
             None => {
                 let seconds = self.copying(host, bytes);
-                self.services.copy(host, seconds, Event::Served(id), agenda);
+                self.services.copy(host, seconds, message.served(id), agenda);
             }
         }
     }

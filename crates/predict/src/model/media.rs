@@ -40,7 +40,7 @@ impl World<'_> {
         let is_first = self.is_first(&message, offset);
         let seconds =
             self.tier_seconds(Way::Write, spot, message.bytes, is_first, draw, agenda.now());
-        self.services.write(spot, seconds, Event::Served(id), agenda);
+        self.services.write(spot, seconds, message.served(id), agenda);
     }
 
     /// A piece is asked for: it is in memory, or is read, or is being read for somebody else.
@@ -56,7 +56,7 @@ impl World<'_> {
         let held = self.services.caches[spot.host as usize].held(name, &piece.within());
         if held == piece.bytes {
             let seconds = self.copying(spot.host, piece.bytes);
-            return self.services.copy(spot.host, seconds, Event::Served(id), agenda);
+            return self.services.copy(spot.host, seconds, message.served(id), agenda);
         }
         let is_medium = self.profile.tiers[usize::from(spot.tier)].class != TierClass::Memory;
         if is_medium && self.profile.host(spot.host).cache_bytes > 0 {
@@ -68,7 +68,7 @@ impl World<'_> {
         let draw = self.draw(6, &message, offset);
         let is_first = self.is_first(&message, offset);
         let seconds = self.tier_seconds(Way::Read, spot, piece.bytes, is_first, draw, agenda.now());
-        self.services.read(spot, seconds, Event::Served(id), agenda);
+        self.services.read(spot, seconds, message.served(id), agenda);
     }
 
     /// A piece is read: who waited for it gets it from memory.
@@ -76,7 +76,8 @@ impl World<'_> {
         let (host, name) = (message.to, key(message.file as usize, piece));
         for id in self.readings.remove(&(host, name, piece.within())).unwrap_or_default() {
             let seconds = self.copying(host, piece.bytes);
-            self.services.copy(host, seconds, Event::Served(id), agenda);
+            let then = self.messages[id as usize].served(id);
+            self.services.copy(host, seconds, then, agenda);
         }
     }
 

@@ -51,6 +51,7 @@ use crate::workload::{Operation, Workload};
 
 use ahead::Ahead;
 use broadcast::Broadcasts;
+use crowd::Then;
 use engine::Engine;
 use media::Readings;
 use mishaps::Trouble;
@@ -164,6 +165,13 @@ struct Message {
     bytes: u64,
     flight: Flight,
     what: What,
+}
+
+impl Message {
+    /// A service does what it asks, for its run.
+    const fn served(&self, id: u32) -> Then {
+        Then { run: self.run, event: Event::Served(id) }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]

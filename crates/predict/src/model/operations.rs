@@ -3,6 +3,7 @@
 use intarsia_des::{Agenda, Span, Time};
 use intarsia_types::CacheHint;
 
+use super::crowd::Then;
 use super::network::Flight;
 use super::place::Piece;
 use super::tasks::{Running, number};
@@ -145,7 +146,7 @@ impl World<'_> {
         }
         let copying = self.copying(host, remembered);
         if copying > 0.0 {
-            self.services.copy(host, copying, Event::Copied(run), agenda);
+            self.services.copy(host, copying, Then { run, event: Event::Copied(run) }, agenda);
         } else {
             self.operation_ended(run, agenda);
         }
@@ -236,12 +237,12 @@ impl World<'_> {
             What::Ask(request) => {
                 let manager = (message.to - self.roles.managers.start) as usize;
                 let seconds = self.manager_seconds(request, &message);
-                self.services.manage((manager, message.to), seconds, Event::Served(id), agenda);
+                self.services.manage((manager, message.to), seconds, message.served(id), agenda);
             }
             What::Replicate { .. } => {
                 let manager = (message.to - self.roles.managers.start) as usize;
                 let seconds = self.manager_seconds(Request::Commit, &message);
-                self.services.manage((manager, message.to), seconds, Event::Served(id), agenda);
+                self.services.manage((manager, message.to), seconds, message.served(id), agenda);
             }
             What::Replicated { ticket } => {
                 self.take(id);

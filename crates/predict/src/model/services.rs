@@ -5,7 +5,7 @@ use intarsia_des::{Agenda, Span, Time, Timetable};
 use super::Event;
 use super::burst::Bucket;
 use super::cache::Cache;
-use super::crowd::Crowd;
+use super::crowd::{Crowd, Then};
 use super::energy::Busy;
 use super::media::Way;
 use super::place::Spot;
@@ -94,20 +94,20 @@ impl Services {
         }
     }
 
-    /// A manager, which is on this host, works for so long; then `event` happens.
+    /// A manager, which is on this host, works for so long; then `then` happens.
     pub(super) fn manage(
         &mut self,
         (manager, host): (usize, u32),
         seconds: f64,
-        event: Event,
+        then: Then,
         agenda: &mut Agenda<Event>,
     ) {
         if self.has_crowd(host) {
             self.manager.count(Span::from_secs_f64(seconds));
-            return self.crowd(host, Work::Names, seconds, event, agenda);
+            return self.crowd(host, Work::Names, seconds, then, agenda);
         }
         let end = self.manager.book(self.managers.get_mut(manager), agenda.now(), seconds);
-        agenda.at(end, event);
+        agenda.at(end, then.event);
     }
 
     /// A tier reads for so long.
@@ -115,10 +115,10 @@ impl Services {
         &mut self,
         spot: Spot,
         seconds: f64,
-        event: Event,
+        then: Then,
         agenda: &mut Agenda<Event>,
     ) {
-        self.at_tier(Work::Read, spot, seconds, event, agenda);
+        self.at_tier(Work::Read, spot, seconds, then, agenda);
     }
 
     /// A tier writes for so long.
@@ -126,10 +126,10 @@ impl Services {
         &mut self,
         spot: Spot,
         seconds: f64,
-        event: Event,
+        then: Then,
         agenda: &mut Agenda<Event>,
     ) {
-        self.at_tier(Work::Write, spot, seconds, event, agenda);
+        self.at_tier(Work::Write, spot, seconds, then, agenda);
     }
 
     fn at_tier(
@@ -137,20 +137,20 @@ impl Services {
         work: Work,
         spot: Spot,
         seconds: f64,
-        event: Event,
+        then: Then,
         agenda: &mut Agenda<Event>,
     ) {
         let has_crowd = self.has_crowd(spot.host);
         let service = if work == Work::Read { &mut self.reads } else { &mut self.writes };
         if has_crowd {
             service.count(Span::from_secs_f64(seconds));
-            return self.crowd(spot.host, work, seconds, event, agenda);
+            return self.crowd(spot.host, work, seconds, then, agenda);
         }
         let tiers = self.tiers.get_mut((spot.host - self.first_store) as usize);
         let tier = tiers.and_then(|tiers| tiers.get_mut(usize::from(spot.tier)));
         let end = service.book(tier, agenda.now(), seconds);
         self.storage[spot.host as usize].add(Span::from_secs_f64(seconds), end);
-        agenda.at(end, event);
+        agenda.at(end, then.event);
     }
 
     /// How long a writer waits whose bytes a tier has taken in.
@@ -168,17 +168,11 @@ impl Services {
     }
 
     /// Memory of a host is copied for so long.
-    pub(super) fn copy(
-        &mut self,
-        host: u32,
-        seconds: f64,
-        event: Event,
-        agenda: &mut Agenda<Event>,
-    ) {
+    pub(super) fn copy(&mut self, host: u32, seconds: f64, then: Then, agenda: &mut Agenda<Event>) {
         if self.has_crowd(host) {
-            return self.crowd(host, Work::Copy, seconds, event, agenda);
+            return self.crowd(host, Work::Copy, seconds, then, agenda);
         }
-        agenda.after(Span::from_secs_f64(seconds), event);
+        agenda.after(Span::from_secs_f64(seconds), then.event);
     }
 
     /// The client of a host works for so long.
@@ -186,15 +180,15 @@ impl Services {
         &mut self,
         host: u32,
         seconds: f64,
-        event: Event,
+        then: Then,
         agenda: &mut Agenda<Event>,
     ) {
         if self.has_crowd(host) {
-            return self.crowd(host, Work::Names, seconds, event, agenda);
+            return self.crowd(host, Work::Names, seconds, then, agenda);
         }
         let (span, now) = (Span::from_secs_f64(seconds), agenda.now());
         let client = self.clients.get_mut(host as usize);
-        agenda.at(client.map_or(now + span, |client| client.book(now, span).end), event);
+        agenda.at(client.map_or(now + span, |client| client.book(now, span).end), then.event);
     }
 
     fn has_crowd(&self, host: u32) -> bool {
@@ -206,11 +200,11 @@ impl Services {
         host: u32,
         work: Work,
         seconds: f64,
-        event: Event,
+        then: Then,
         agenda: &mut Agenda<Event>,
     ) {
         let Some(crowd) = &mut self.crowds[host as usize] else { return };
-        crowd.enter(work, seconds, event, agenda.now());
+        crowd.enter(work, seconds, then, agenda.now());
         crowd.alarm.set(crowd.next(), Event::Crowd(host), agenda);
     }
 

@@ -5,6 +5,7 @@
 
 use intarsia_des::{Agenda, Span, Time};
 
+use super::crowd::Then;
 use super::{Event, World};
 use crate::profile::mixed;
 use crate::workload::{Operation, Task, TaskId};
@@ -153,7 +154,12 @@ impl<'a> World<'a> {
                 let draw = mixed(self.seed, 3, (number << 24) + at as u64);
                 let seconds = self.profile.client.operation.draw(draw);
                 if seconds > 0.0 {
-                    self.services.client(host, seconds, Event::Begin(run), agenda);
+                    self.services.client(
+                        host,
+                        seconds,
+                        Then { run, event: Event::Begin(run) },
+                        agenda,
+                    );
                 } else {
                     self.begin_operation(run, agenda);
                 }
