@@ -6,7 +6,9 @@
 //! `membership` other hosts for their leases.
 //! Promises that a record is never older than what a close acknowledged, and that one host at a time writes.
 
+pub(crate) mod ahead;
 mod alone;
+pub(crate) mod attempt;
 pub(crate) mod backing_state;
 pub(crate) mod bytes;
 pub(crate) mod copied_files;
@@ -44,6 +46,7 @@ pub(crate) mod write_right;
 use std::sync::Arc;
 use std::time::Duration;
 
+use self::ahead::Fetches;
 use self::creations::Creations;
 use self::elsewhere::{Elsewhere, Shortage};
 use self::followers::Followers;
@@ -289,6 +292,7 @@ impl InodeParts {
             remote_cache: Arc::clone(&self.remote_cache),
             renewal,
             following: Arc::clone(following),
+            fetches: Fetches::default(),
         }
     }
 

@@ -176,6 +176,44 @@ fn a_write_goes_to_a_copy_and_never_down() {
     bench.node.close().unwrap();
 }
 
+/// A long one is copied before the entry of the file is locked, once for all who want to write.
+#[test]
+fn a_long_file_is_copied_once_for_all_who_write_and_cut_it() {
+    const LONG: usize = 9 << 20;
+    let bench = Bench::new(|lower| {
+        sample(lower);
+        std::fs::write(lower.join("long"), vec![b'l'; LONG]).unwrap();
+        std::fs::write(lower.join("cut"), vec![b'c'; LONG]).unwrap();
+    });
+    let ino = bench.find("long").unwrap();
+    std::thread::scope(|scope| {
+        for n in 0..3_u64 {
+            let bench = &bench;
+            scope.spawn(move || bench.write("long", 100 * n, b"changed").unwrap());
+        }
+    });
+    bench.node.open_file(ROOT_CALLER, ino, false, false, &no_kernel).unwrap();
+    let mut buffer = vec![0; LONG];
+    let mut at = 0;
+    while at < LONG {
+        at += bench.node.read(ino, at as u64, &mut buffer[at..]).unwrap();
+    }
+    bench.node.release(ino, false);
+    let mut expected = vec![b'l'; LONG];
+    (0..3).for_each(|n| expected[100 * n..100 * n + 7].copy_from_slice(b"changed"));
+    assert!(buffer == expected);
+    let cut = AttrChange { size_bytes: Some(LONG as u64 - 5), ..AttrChange::default() };
+    bench.node.set_attributes(ROOT_CALLER, bench.find("cut").unwrap(), &cut).unwrap();
+    assert_eq!(
+        bench.node.attributes(bench.find("cut").unwrap()).unwrap().0.size_bytes,
+        LONG as u64 - 5
+    );
+    assert_eq!((bench.layout("long"), bench.layout("cut")), ("local", "local"));
+    assert_eq!(std::fs::metadata(bench.lower("cut")).unwrap().len(), LONG as u64);
+    bench.check();
+    bench.node.close().unwrap();
+}
+
 #[test]
 fn a_reader_sees_what_a_writer_copies_under_it() {
     let bench = Bench::new(sample);

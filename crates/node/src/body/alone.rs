@@ -194,13 +194,13 @@ fn a_lower_file_is_read_where_it_is_and_copied_before_it_is_written() {
     assert!(lower.take_outdated(inode.ino) && !lower.take_outdated(inode.ino));
     assert!(old.is_stale(&renewed), "what is open is of the file before");
     let (none, ino) = (HintSet::default(), inode.ino);
-    let refused = alone.bodies.copy_up(ino, old.as_lower().unwrap(), &none, Vec::new());
+    let refused = alone.bodies.copy_up(ino, old.as_lower().unwrap(), &none, None, Vec::new());
     assert!(matches!(refused, Err(Error::Busy(_))));
     assert_eq!(alone.bodies.record(ino).unwrap().layout, renewed.layout);
 
     let present = alone.load(&renewed).unwrap();
     let (copy, recorded) =
-        alone.bodies.copy_up(ino, present.as_lower().unwrap(), &none, Vec::new()).unwrap();
+        alone.bodies.copy_up(ino, present.as_lower().unwrap(), &none, None, Vec::new()).unwrap();
     assert_eq!(recorded.layout, Layout::Local(copy.backing));
     let mut copy = Body::local(copy);
     let writer = copy.as_local_mut().unwrap().writer(&alone.tiers).unwrap();

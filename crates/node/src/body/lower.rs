@@ -55,6 +55,13 @@ pub(crate) struct LowerBody {
     pub(super) stamp: LowerStamp,
 }
 
+impl LowerBody {
+    /// The state of the file when it was opened.
+    pub(crate) const fn stamp(&self) -> LowerStamp {
+        self.stamp
+    }
+}
+
 /// The lower file system that is asked for, or that the store was made with. It stays the same for
 /// the life of the store, because records name paths in it.
 ///
@@ -351,7 +358,7 @@ pub(super) fn changing() -> Error {
 }
 
 /// Copies all bytes of a file that stays as it was when it was opened.
-pub(super) fn copy_unchanged(
+pub(crate) fn copy_unchanged(
     source: &BackingFile,
     target: &BackingFile,
     stamp: LowerStamp,

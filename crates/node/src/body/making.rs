@@ -83,15 +83,8 @@ impl Bodies {
         self.or_give_back(ino, new, named).map(|(new, _)| new)
     }
 
-    /// Copies a file of the lower file system to a tier, where it can be written. Returns the copy and the new record, which is
-    /// changed once the bytes are there. Blocks are shared where the file system can. `extras` is what the change depends on.
-    pub(crate) fn copy_up(
-        &self,
-        ino: InodeId,
-        lower: &LowerBody,
-        hints: &HintSet,
-        mut extras: Vec<Extra>,
-    ) -> Result<(LocalBody, Inode)> {
+    /// A new backing file, and whether it got the content of a lower file. Blocks are shared where the file system can.
+    fn copy_lower(&self, lower: &LowerBody, hints: &HintSet) -> Result<(LocalBody, Result<()>)> {
         let stamp = lower.stamp;
         let tier = self.tier_here(hints)?;
         if !self.tiers.get(tier)?.fits(stamp.size_bytes) {
@@ -99,8 +92,26 @@ impl Bodies {
             return Err(Error::NoSpace(format!("tier {dir} has no room for a copy of the file")));
         }
         let new = self.take(tier)?;
-        let backing = new.backing;
         let copied = self.fill(&new, |target| copy_unchanged(&lower.file, target, stamp));
+        Ok((new, copied))
+    }
+
+    /// Copies a file of the lower file system to a tier, where it can be written, unless it was `copied` before. Returns the
+    /// copy and the new record, which is changed once the bytes are there. `extras` is what the change depends on.
+    pub(crate) fn copy_up(
+        &self,
+        ino: InodeId,
+        lower: &LowerBody,
+        hints: &HintSet,
+        copied: Option<LocalBody>,
+        mut extras: Vec<Extra>,
+    ) -> Result<(LocalBody, Inode)> {
+        let stamp = lower.stamp;
+        let (new, copied) = match copied {
+            Some(copied) => (copied, Ok(())),
+            None => self.copy_lower(lower, hints)?,
+        };
+        let backing = new.backing;
         let recorded = copied.and_then(|()| self.tiers.force_out(&new.ro)).and_then(|()| {
             extras.extend([Extra::TakeFree(backing), Extra::MarkWritable]);
             self.namespace.update_with(ino, &extras, |inode| match &inode.layout {

@@ -16,7 +16,8 @@ use intarsia_sync::{Instant, Mutex};
 use intarsia_types::{Error, FileKind, InodeId, Layout, NodeId, PartitionId, Result, TierId};
 
 use self::hooked::{Hook, Hooked};
-use super::lease::{Attempt, Content};
+use super::attempt::Attempt;
+use super::lease::Content;
 use super::live::{LiveState, LiveTable};
 use super::passed::Unsure;
 use super::summing::Summer;

@@ -9,9 +9,10 @@ use intarsia_store::{BackingFile, is_unwritten};
 use intarsia_types::{InodeId, Integrity, NodeId, Result};
 
 use crate::cache::vouch::{Follower, Recalling, Vouches};
-use crate::inode::lease::{Content, Retry, Source};
+use crate::inode::attempt::Retry;
+use crate::inode::lease::Content;
 use crate::inode::live::{LiveState, LiveTable};
-use crate::inode::moving::Moving;
+use crate::inode::moving::{Moving, Source};
 use crate::membership::cluster::Cluster;
 use crate::space::hints::own_hints;
 

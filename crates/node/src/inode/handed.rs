@@ -14,7 +14,8 @@ use intarsia_transport::Buffer;
 use intarsia_types::{Error, InodeId, NodeId, Result};
 
 use crate::background::queue::Summing;
-use crate::inode::lease::{Attempt, Content, HOLDER_PATIENCE, Leases, Retry};
+use crate::inode::attempt::{Attempt, Retry};
+use crate::inode::lease::{Content, HOLDER_PATIENCE, Leases};
 use crate::inode::live::LiveState;
 use crate::inode::settling::{Release, Settled};
 use crate::membership::cluster::{Cluster, Recalled};

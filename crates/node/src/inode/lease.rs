@@ -18,13 +18,15 @@ use crate::body::remote::{RemoteFile, is_of_the_host};
 use crate::body::{Bodies, Body};
 use crate::cache::far_pages::FarPages;
 use crate::cache::vouch::{PeerOpening, being_told};
+use crate::inode::ahead::{Ahead, TRIES};
+use crate::inode::attempt::{Attempt, Retry};
 use crate::inode::creations::Creations;
 use crate::inode::elsewhere::Elsewhere;
 use crate::inode::followers::Followers;
 use crate::inode::following::Following;
 use crate::inode::handed::{Asked, Handed};
 use crate::inode::live::{LiveState, LiveTable};
-use crate::inode::moving::Moving;
+use crate::inode::moving::{Moving, Source};
 use crate::inode::passed::Passed;
 use crate::inode::removal::Removal;
 use crate::inode::rights::Rights;
@@ -39,47 +41,15 @@ use crate::space::placing::Placing;
 use crate::space::tiers::Tiers;
 
 /// How long an open tries to get a lease while other hosts pass it between them.
-const PATIENCE: Duration = Duration::from_secs(8);
-/// How long the holder of a lease may take to answer, and after which pause a silent one is asked again.
+pub(super) const PATIENCE: Duration = Duration::from_secs(8);
+/// How long the holder of a lease may take to answer.
 pub(crate) const HOLDER_PATIENCE: Duration = Duration::from_secs(2);
-const SILENT: Duration = Duration::from_millis(200);
 /// How long the home of a file may take to answer.
 pub(crate) const HOME_PATIENCE: Duration = Duration::from_secs(5);
 /// The pause between two looks whether a reader by passthrough here, or the writer elsewhere, has closed the file.
 const PASSED: Duration = Duration::from_millis(50);
 /// The pause before a file that is just moving is looked for again.
 const MOVING: Duration = Duration::from_millis(5);
-
-/// The outcome of an attempt; between two attempts the entry is not locked.
-pub(crate) enum Attempt<T> {
-    /// It is done.
-    Done(T),
-    /// Not yet.
-    Again(Retry),
-}
-
-/// When to try again, and the error if there is no time left for that.
-pub(crate) struct Retry {
-    after: Duration,
-    error: Error,
-}
-
-impl Retry {
-    /// Again after a moment; `why` is the error if there is no time left.
-    pub(crate) fn after(after: Duration, why: &str) -> Self {
-        Self { after, error: Error::Busy(why.into()) }
-    }
-
-    /// Other hosts are writing to the file.
-    pub(super) fn contended(after: Duration) -> Self {
-        Self { after, error: Error::Busy("other hosts keep writing to the file".into()) }
-    }
-
-    /// A host did not answer.
-    pub(super) const fn silent(error: Error) -> Self {
-        Self { after: SILENT, error }
-    }
-}
 
 /// What an open for writing is about to do with the content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,17 +58,6 @@ pub(crate) enum Content {
     Kept,
     /// Drop it all.
     Dropped,
-}
-
-/// Where the bytes are of a file that is moving to this host.
-#[derive(Clone, Copy)]
-pub(crate) enum Source<'s> {
-    /// Here, in a file that the kernel reads.
-    Here,
-    /// At the first of these hosts that serves it.
-    Hosts(&'s [NodeId]),
-    /// They were sent along with the right, all of them.
-    Sent(&'s [u8]),
 }
 
 /// Gets this host the right to write, and passes it on.
@@ -133,17 +92,30 @@ impl Leases {
         ino: InodeId,
         mut attempt: impl FnMut(&mut LiveState) -> Result<Attempt<T>>,
     ) -> Result<T> {
-        let deadline = Instant::now() + allowance::of(PATIENCE);
+        let mut deadline = Instant::now() + allowance::of(PATIENCE);
+        let (mut ahead, mut fetched) = (Ahead::default(), 0);
         loop {
             let attempted = self.live.reach(ino, |state| {
-                attempt(state).inspect_err(|_| self.rights.leave_right(ino, state))
+                ahead.lend(state, |state| {
+                    attempt(state).inspect_err(|_| self.rights.leave_right(ino, state))
+                })
             });
             match attempted? {
                 Attempt::Done(value) => return Ok(value),
-                Attempt::Again(retry) if Instant::now() + retry.after < deadline => {
-                    intarsia_sync::thread::sleep(retry.after);
+                Attempt::Again(Retry::Fetched(_)) if fetched == TRIES => ahead = Ahead::Refused,
+                Attempt::Again(Retry::Fetched(wanted)) => {
+                    // A long file takes as long as its link needs: that is no waiting for other hosts.
+                    let begun = Instant::now();
+                    ahead = self.moving.fetch_ahead(&wanted)?;
+                    deadline += begun.elapsed();
+                    fetched += 1;
                 }
-                Attempt::Again(retry) => return Err(retry.error),
+                Attempt::Again(Retry::Later { after, error }) => {
+                    if Instant::now() + after >= deadline {
+                        return Err(error);
+                    }
+                    intarsia_sync::thread::sleep(after);
+                }
             }
         }
     }
@@ -176,7 +148,9 @@ impl Leases {
             return match renewed.and_then(|()| state.require_whole_copy(&inode)) {
                 // The file moved after its record was read; or a program that reads an older copy here by passthrough is
                 // about to close it.
-                Err(error @ Error::Busy(_)) => Ok(Attempt::Again(Retry { after: MOVING, error })),
+                Err(error @ Error::Busy(_)) => {
+                    Ok(Attempt::Again(Retry::Later { after: MOVING, error }))
+                }
                 Err(error) if is_of_the_host(&error) && state.body.is_none() => self
                     .following
                     .read_elsewhere(&inode, state, error)
@@ -230,7 +204,9 @@ impl Leases {
         }
         let outcome = match self.settle_in(cluster, inode, state, content, handed) {
             // The file moved once more, or a program that has an older copy open here is about to close it.
-            Err(error @ Error::Busy(_)) => Ok(Attempt::Again(Retry { after: MOVING, error })),
+            Err(error @ Error::Busy(_)) => {
+                Ok(Attempt::Again(Retry::Later { after: MOVING, error }))
+            }
             outcome => outcome,
         };
         if !matches!(outcome, Ok(Attempt::Done(_))) || state.writes_remotely() {
@@ -252,6 +228,15 @@ impl Leases {
         state.right.release();
         state.write_stripes(&self.bodies.stripes, &inode)?;
         Ok(Some(inode))
+    }
+
+    /// When to try again to write to a long file of the lower file system: once its content was copied.
+    pub(crate) fn after_lower_copy(
+        &self,
+        ino: InodeId,
+        state: &LiveState,
+    ) -> Result<Option<Retry>> {
+        Ok(self.moving.lower_wanted_ahead(ino, state)?.map(Retry::Fetched))
     }
 
     /// Asks the home of a file that is open here once more to vouch for its content, if it did not at the open.
@@ -369,22 +354,36 @@ impl Leases {
                 state.hints = hints;
                 let sent = handed.and_then(Handed::content).map(Source::Sent);
                 let source = sent.unwrap_or(Source::Hosts(std::slice::from_ref(&home)));
-                self.moving.bring_home(cluster, source, inode, state, content).map(Attempt::Done)
+                self.bring_home(cluster, source, inode, state, content)
             }
             (Err(error), Content::Kept) => {
                 let hosts = self.copies.hosts_of(inode)?;
                 match hosts.split_first() {
                     Some((_, others @ [_, ..])) => {
                         state.hints = hints;
-                        let source = Source::Hosts(others);
-                        self.moving
-                            .bring_home(cluster, source, inode, state, content)
-                            .map(Attempt::Done)
+                        self.bring_home(cluster, Source::Hosts(others), inode, state, content)
                     }
                     _ => Err(error),
                 }
             }
         }
+    }
+
+    /// Makes this host the home of a file of other hosts, once its content was fetched, if that takes long.
+    fn bring_home(
+        &self,
+        cluster: &Arc<Cluster>,
+        source: Source<'_>,
+        inode: &Inode,
+        state: &mut LiveState,
+        content: Content,
+    ) -> Result<Attempt<Inode>> {
+        if let (Content::Kept, Source::Hosts(hosts)) = (content, source)
+            && let Some(wanted) = self.moving.wanted_ahead(cluster, inode, hosts, state)?
+        {
+            return Ok(Attempt::Again(Retry::Fetched(wanted)));
+        }
+        self.moving.bring_home(cluster, source, inode, state, content).map(Attempt::Done)
     }
 
     /// Opens the file for writing at the host that has the right. That is tried again later while that host tells readers of
@@ -405,7 +404,7 @@ impl Leases {
         }
         let remote = match RemoteFile::open(cluster, holder, ino, true) {
             Err(error @ Error::Busy(_)) => {
-                return Ok(Attempt::Again(Retry { after: MOVING, error }));
+                return Ok(Attempt::Again(Retry::Later { after: MOVING, error }));
             }
             opened => opened?,
         };

@@ -16,6 +16,7 @@ use crate::body::striped::StripedFile;
 use crate::body::sums::Sums;
 use crate::cache::far_pages::Paged;
 use crate::cache::vouch::{Follower, Round};
+use crate::inode::ahead::Ahead;
 use crate::inode::backing_state::BackingState;
 use crate::inode::early_fold::EarlyFold;
 use crate::inode::entry::Entry;
@@ -82,6 +83,8 @@ pub(crate) struct LiveState {
     pub(crate) record: Option<Inode>,
     /// The record that the program that is opening the file has looked up: a guess at which host may write.
     pub(crate) looked_up: Option<Inode>,
+    /// What the call that has the entry locked has fetched of the content, in order to write it.
+    pub(crate) ahead: Ahead,
     /// When the entry was last compared with the record, which other hosts may have changed.
     pub(crate) followed_at: Option<Instant>,
     /// The hints in force when the file was opened.
@@ -129,6 +132,7 @@ impl LiveState {
             overlay: Overlay::default(),
             record: None,
             looked_up: None,
+            ahead: Ahead::default(),
             followed_at: None,
             hints: HintSet::default(),
             mark: Mark::default(),

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use intarsia_meta::{Extra, Inode, Namespace};
 use intarsia_policy::IoMode;
-use intarsia_types::{BackingRef, Error, Layout, Result};
+use intarsia_types::{BackingRef, Error, Layout, NodeId, Result};
 
 use crate::body::remote::RemoteFile;
 use crate::body::{Body, LocalBody};
 use crate::cache::remote_cache::RemoteCache;
+use crate::inode::ahead::Fetches;
 use crate::inode::following::Following;
 use crate::inode::live::LiveState;
 use crate::inode::renewal::Renewal;
@@ -20,7 +21,18 @@ use crate::space::ledger::Ledger;
 use crate::space::placing::Placing;
 use crate::space::tiers::Tiers;
 
-use super::lease::{Content, Source};
+use super::lease::Content;
+
+/// Where the bytes are of a file that is moving to this host.
+#[derive(Clone, Copy)]
+pub(crate) enum Source<'s> {
+    /// Here, in a file that the kernel reads.
+    Here,
+    /// At the first of these hosts that serves it.
+    Hosts(&'s [NodeId]),
+    /// They were sent along with the right, all of them.
+    Sent(&'s [u8]),
+}
 
 /// Makes this host the home of files.
 pub(crate) struct Moving {
@@ -32,6 +44,8 @@ pub(crate) struct Moving {
     pub(super) remote_cache: Arc<RemoteCache>,
     pub(super) renewal: Arc<Renewal>,
     pub(super) following: Arc<Following>,
+    /// What is being fetched before this host becomes its home.
+    pub(super) fetches: Fetches,
 }
 
 impl Moving {
@@ -117,9 +131,15 @@ impl Moving {
     fn place_for(
         &self,
         inode: &Inode,
-        state: &LiveState,
+        state: &mut LiveState,
         content: Content,
     ) -> Result<(LocalBody, bool)> {
+        if content == Content::Kept
+            && let Some(fetched) = state.ahead.take_of(inode)
+        {
+            self.remote_cache.forget(inode.ino);
+            return Ok((fetched, true));
+        }
         let is_open = state.handles > 0 && state.mode == IoMode::Passthrough;
         let open = state.kept().filter(|_| is_open);
         match (self.remote_cache.take_out(inode, open.is_some()), open) {
@@ -149,12 +169,7 @@ impl Moving {
         backing: BackingRef,
     ) -> Result<()> {
         let size_bytes = self.renewal.copy_here(source, backing)?;
-        if size_bytes == inode.size_bytes {
-            return Ok(());
-        }
-        let (home, wanted_bytes) = (source.home(), inode.size_bytes);
-        let what = format!("{size_bytes} bytes came from {home}, not {wanted_bytes}");
-        Err(Error::Corrupt { ino: inode.ino, what })
+        require_bytes(source, inode, size_bytes)
     }
 
     /// Names `new` as the home's file in place of the old home's. The other copies hold the same content, if it
@@ -190,4 +205,14 @@ impl Moving {
         })?;
         Ok((moved, dropped))
     }
+}
+
+/// So many bytes came from another host: they have to be all of the file.
+pub(super) fn require_bytes(source: &RemoteFile, inode: &Inode, size_bytes: u64) -> Result<()> {
+    if size_bytes == inode.size_bytes {
+        return Ok(());
+    }
+    let (home, wanted_bytes) = (source.home(), inode.size_bytes);
+    let what = format!("{size_bytes} bytes came from {home}, not {wanted_bytes}");
+    Err(Error::Corrupt { ino: inode.ino, what })
 }

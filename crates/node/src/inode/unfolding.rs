@@ -76,8 +76,9 @@ impl LiveState {
     /// Copies a lower file to a tier, where it can be written (see [`Bodies::copy_up`]).
     pub(crate) fn copy_up(&mut self, bodies: &Bodies, ino: InodeId) -> Result<()> {
         let Some(lower) = self.body.as_ref().and_then(Body::as_lower) else { return Ok(()) };
+        let copied = self.ahead.take_of_lower(ino, lower);
         let extras = self.lease_extras(bodies.is_shared());
-        let (new, inode) = bodies.copy_up(ino, lower, &self.hints, extras)?;
+        let (new, inode) = bodies.copy_up(ino, lower, &self.hints, copied, extras)?;
         let size_bytes = inode.size_bytes;
         self.record = Some(inode);
         let file = std::sync::Arc::clone(&new.ro);

@@ -9,7 +9,8 @@ use intarsia_sync::Mutex;
 use intarsia_types::{Error, InodeId, NodeId, Result};
 
 use crate::background::queue::Queue;
-use crate::inode::lease::{Attempt, Content, Leases};
+use crate::inode::attempt::Attempt;
+use crate::inode::lease::{Content, Leases};
 use crate::inode::{InodeParts, Inodes};
 use crate::members::Members;
 use crate::replication::copies::Copies;

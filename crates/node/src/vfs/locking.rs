@@ -5,8 +5,9 @@ use std::sync::Arc;
 use intarsia_meta::{Inode, Namespace, Owner};
 use intarsia_types::{Error, InodeId, Result};
 
+use crate::inode::attempt::Attempt;
 use crate::inode::following::Following;
-use crate::inode::lease::{Attempt, Leases};
+use crate::inode::lease::Leases;
 use crate::inode::live::{LiveState, LiveTable};
 use crate::inode::publication::Publisher;
 use crate::inode::rights::Rights;

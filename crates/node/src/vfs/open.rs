@@ -11,9 +11,10 @@ use intarsia_types::{Error, HintSet, InodeId, Result};
 use crate::body::stripes::Wish;
 use crate::body::{Bodies, Body, LocalBody};
 use crate::cache::far_pages::{FarPages, Grant, Paged};
+use crate::inode::attempt::Attempt;
 use crate::inode::elsewhere::Elsewhere;
 use crate::inode::followers::Followers;
-use crate::inode::lease::{Attempt, Content, Leases};
+use crate::inode::lease::{Content, Leases};
 use crate::inode::live::{LiveState, LiveTable};
 use crate::inode::paging::{Outdated, Paging};
 use crate::inode::rights::Rights;
@@ -143,6 +144,12 @@ impl Opener {
                     _ => state.names.regain(),
                 }
                 state.load_body(&self.bodies, &inode)?;
+            }
+            if flags.write
+                && !truncate
+                && let Some(retry) = self.leases.after_lower_copy(ino, state)?
+            {
+                return Ok(Attempt::Again(retry));
             }
             let inode =
                 if truncate { self.followers.spare_followers(inode, state, 0)? } else { inode };

@@ -6,7 +6,8 @@ use intarsia_types::{Error, InodeId, Result};
 use crate::body::Body;
 use crate::body::sums::change::Change;
 use crate::clock::now;
-use crate::inode::lease::{Attempt, Content};
+use crate::inode::attempt::Attempt;
+use crate::inode::lease::Content;
 use crate::inode::live::LiveState;
 use crate::vfs::caller::Caller;
 use crate::vfs::write::Writer;
@@ -32,6 +33,11 @@ impl Writer {
                 Ok(Attempt::Again(retry)) => return Ok(Attempt::Again(retry)),
                 Ok(Attempt::Done(inode)) => {
                     self.following.ensure_loaded(ino, state)?;
+                    if content == Content::Kept
+                        && let Some(retry) = self.leases.after_lower_copy(ino, state)?
+                    {
+                        return Ok(Attempt::Again(retry));
+                    }
                     self.followers.spare_followers(inode, state, size_bytes)?;
                 }
             }

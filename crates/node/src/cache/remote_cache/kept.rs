@@ -35,6 +35,11 @@ impl RemoteCache {
         copy.is_some_and(|copy| self.is_true(inode, &copy))
     }
 
+    /// Whether there is a copy with the content of `inode`.
+    pub(crate) fn has_true_copy(&self, inode: &Inode) -> bool {
+        self.get(inode.ino).is_some_and(|copy| self.is_true(inode, &copy))
+    }
+
     /// Of the same version, or of another one with the same content: the version changes with names and permissions
     /// as well.
     fn is_true(&self, inode: &Inode, copy: &Copy) -> bool {
@@ -71,7 +76,7 @@ impl RemoteCache {
     /// Takes a copy out of the cache, to become the file of its inode, and whether it is true. One that is not true
     /// is taken only if it `is_open`: then the kernel can read no other file.
     pub(crate) fn take_out(&self, inode: &Inode, is_open: bool) -> Option<(LocalBody, bool)> {
-        let is_true = self.get(inode.ino).is_some_and(|copy| self.is_true(inode, &copy));
+        let is_true = self.has_true_copy(inode);
         let copy = self.held.lock().take(inode.ino)?;
         if !is_true && !is_open {
             self.discard(copy);
