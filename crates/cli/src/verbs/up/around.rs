@@ -179,6 +179,15 @@ struct Running {
     signal: Option<i32>,
 }
 
+impl Running {
+    /// Begins a step. Whoever locks this until then has signals wait, which go to the step once it is held.
+    fn begin(&mut self, command: &mut Command) -> std::io::Result<Child> {
+        let child = command.spawn()?;
+        self.child = hold(&child);
+        Ok(child)
+    }
+}
+
 impl Step {
     /// From now on SIGINT, SIGTERM and SIGHUP end the step under way and not this process.
     fn watching() -> Outcome<Self> {
@@ -208,10 +217,14 @@ impl Step {
 
     /// The exit code of a step; that of a signal that came before it, which then is not begun.
     fn run(&self, command: &mut Command) -> u8 {
-        if let Some(number) = self.running().signal {
-            return code_of_signal(number);
-        }
-        match self.wait(command, |mut child| child.wait()) {
+        let begun = {
+            let mut running = self.running();
+            if let Some(number) = running.signal {
+                return code_of_signal(number);
+            }
+            running.begin(command)
+        };
+        match self.wait(begun, |mut child| child.wait()) {
             Ok(status) => code_of(status),
             Err(error) => {
                 output::failure(&Failure::io(command.get_program().display(), &error));
@@ -226,18 +239,17 @@ impl Step {
     }
 
     fn output(&self, command: &mut Command) -> Outcome<Output> {
-        let waited = self.wait(command, Child::wait_with_output);
+        let begun = self.running().begin(command);
+        let waited = self.wait(begun, Child::wait_with_output);
         waited.map_err(|e| Failure::io("this program", &e))
     }
 
     fn wait<T>(
         &self,
-        command: &mut Command,
+        begun: std::io::Result<Child>,
         wait: impl FnOnce(Child) -> std::io::Result<T>,
     ) -> std::io::Result<T> {
-        let child = command.spawn()?;
-        self.running().child = hold(&child);
-        let waited = wait(child);
+        let waited = wait(begun?);
         self.running().child = None;
         waited
     }
