@@ -11,6 +11,7 @@ from typing import Any
 
 import intarsia
 from intarsia.refine import __main__ as refine
+from intarsia.run import __main__ as session
 from simulator import real_binary
 
 ACCESS = {"request_seconds": 1e-5, "bytes_per_second": 1e9}
@@ -28,12 +29,14 @@ PROFILE: dict[str, Any] = {
 TASKS = 6
 
 
-def run(workflow: Path, directory: Path) -> Any:
-    """Run a workflow in a process of its own; returns its summary."""
+def start(
+    workflow: Path, directory: Path, *options: str | Path
+) -> subprocess.CompletedProcess[str]:
+    """Run a workflow in a process of its own."""
     directory.mkdir()
-    words = [sys.executable, "-m", "intarsia.run", workflow, "--directory", directory]
+    words = [sys.executable, "-m", "intarsia.run", workflow, "--directory", directory, *options]
     found = {"PYTHONPATH": str(Path(intarsia.__file__).parents[1])}
-    done = subprocess.run(
+    return subprocess.run(
         [*map(str, words), "--slots", "2", "--json"],
         env=os.environ | found,
         stdin=subprocess.DEVNULL,
@@ -42,6 +45,11 @@ def run(workflow: Path, directory: Path) -> Any:
         timeout=120,
         check=False,
     )
+
+
+def run(workflow: Path, directory: Path, *options: str | Path) -> Any:
+    """Run a workflow; returns its summary."""
+    done = start(workflow, directory, *options)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -53,17 +61,23 @@ def makespan_s(binary: Path, workload: Path, profile: Path) -> float:
     return float(json.loads(done.stdout)["makespan_seconds"]["mean"])
 
 
-def test_a_run_tells_what_its_engine_takes_and_a_prediction_with_it_is_longer(
-    tmp_path: Path,
-) -> None:
-    binary = real_binary()
+def flow(directory: Path) -> Path:
+    """A workflow of tasks that take no time."""
     tasks: dict[str, dict[str, Any]] = {
         f"t{number}": {"command": f"true > o{number}", "outputs": [f"o{number}"]}
         for number in range(TASKS)
     }
     tasks["t5"]["after"] = ["t4"]
-    workflow = tmp_path / "flow.yaml"
+    workflow = directory / "flow.yaml"
     workflow.write_text(json.dumps({"name": "flow", "tasks": tasks}))
+    return workflow
+
+
+def test_a_run_tells_what_its_engine_takes_and_a_prediction_with_it_is_longer(
+    tmp_path: Path,
+) -> None:
+    binary = real_binary()
+    workflow = flow(tmp_path)
     told = run(workflow, tmp_path / "work")["engine"]
     run_dir = tmp_path / "work" / ".run-flow"
     left = json.loads((run_dir / "engine.json").read_text())
@@ -90,3 +104,28 @@ def test_a_run_tells_what_its_engine_takes_and_a_prediction_with_it_is_longer(
     assert replayed["replay"]
     assert replayed["start_seconds"] > 0
     assert replayed["id"] != left["id"]
+
+
+def test_a_run_refines_the_profile_that_it_is_given_and_each_run_counts(tmp_path: Path) -> None:
+    workflow, profile = flow(tmp_path), tmp_path / "p.json"
+    profile.write_text(json.dumps(PROFILE))
+    done = start(workflow, tmp_path / "a", "--refine", profile)
+    assert done.returncode == 0, done.stderr
+    assert f"{profile} is refined: engine " in done.stderr
+    first = json.loads(profile.read_text())
+    assert first["engine"]["task_seconds"] > 0
+    run(workflow, tmp_path / "b", "--refine", profile)
+    second = json.loads(profile.read_text())
+    assert len(second["measured"]["engine"]["runs"]) == 2
+    # What was done before tells nothing anew.
+    again = [*map(str, (workflow, "--directory", tmp_path / "b", "--refine", profile))]
+    assert session.main(again) == 0
+    assert json.loads(profile.read_text()) == second
+
+
+def test_a_profile_that_cannot_be_refined_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    workflow, missing = flow(tmp_path), tmp_path / "none.json"
+    done = start(workflow, tmp_path / "a", "--refine", missing)
+    assert done.returncode != 0
+    assert f"{missing}: No such file or directory" in done.stderr
+    assert not (tmp_path / "a/o0").exists()

@@ -5,19 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from intarsia.refine.corrections import BOUNDS, Correction
-from intarsia.refine.engine import COST, ENGINE, ENGINE_FORMAT, EngineCost, with_engine
-from intarsia.refine.profile import COMPARISON_FORMAT, RefineError, read_json, refined
-from intarsia.simulate.files import write_atomically
+from intarsia.refine.engine import EngineCost
+from intarsia.refine.profile import RefineError
+from intarsia.refine.runs import COMPARED, refine_file
 from intarsia.tables import print_table
 
-#: What `intarsia run --advice` leaves in its run directory.
-COMPARED = "predicted.json"
-_COMPARED = ("id", "profile", "comparison", "hosts", "tasks", "moved_bytes")
 _HEADS = ("kind of work", "takes", "runs", "least", "most", "left out")
 
 _EXAMPLES = """\
@@ -55,12 +51,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """Refine a profile; returns the exit code."""
     given = parser().parse_args(words)
     try:
-        profile = read_json(given.profile, "intarsia-profile")
-        found_in = [_of(run) for run in given.runs]
-        compared = [one for one, _ in found_in if one is not None]
-        made, found = refined(profile, compared) if compared else (profile, {})
-        made, cost = with_engine(made, [one for _, one in found_in if one is not None])
-        write_atomically(given.out, (json.dumps(made, indent=1) + "\n").encode())
+        done = refine_file(given.profile, given.runs, given.out)
     except RefineError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -68,39 +59,19 @@ def main(words: Sequence[str] | None = None) -> int:
         print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
         return 1
     if given.json:
-        told = made["measured"].get("refinement", {})
-        print(json.dumps(told | {"engine": made.get("engine")}, indent=1))
+        told = done.profile["measured"].get("refinement", {})
+        print(json.dumps(told | {"engine": done.profile.get("engine")}, indent=1))
         return 0
-    if compared:
-        print_table(f"corrections, between {BOUNDS[0]} and {BOUNDS[1]}", _HEADS, _rows(found))
+    if done.is_compared:
+        rows = _rows(done.corrections)
+        print_table(f"corrections, between {BOUNDS[0]} and {BOUNDS[1]}", _HEADS, rows)
         for kind in ("compute", "io"):
-            if kind not in found:
+            if kind not in done.corrections:
                 print(f"{kind}: too little of it to tell; it stays as it was", file=sys.stderr)
-    if cost is not None:
-        print(_engine_line(cost))
+    if done.cost is not None:
+        print(_engine_line(done.cost))
     print(f"written to {given.out}", file=sys.stderr)
     return 0
-
-
-def _of(run: Path) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-    """What a run left: a prediction held against it, and what its engine took; one at least."""
-    if not run.is_dir():
-        return _document(run, COMPARISON_FORMAT, _COMPARED), None
-    compared, cost = run / COMPARED, run / ENGINE
-    if not compared.exists() and not cost.exists():
-        raise RefineError(f"{run}: has neither {COMPARED} nor {ENGINE}; is it a run directory?")
-    return (
-        _document(compared, COMPARISON_FORMAT, _COMPARED) if compared.exists() else None,
-        _document(cost, ENGINE_FORMAT, COST) if cost.exists() else None,
-    )
-
-
-def _document(path: Path, form: str, fields: Collection[str]) -> dict[str, Any]:
-    document = read_json(path, form)
-    missing = set(fields) - set(document)
-    if missing:
-        raise RefineError(f"{path}: field {sorted(missing)[0]!r} is missing")
-    return document
 
 
 def _engine_line(cost: EngineCost) -> str:

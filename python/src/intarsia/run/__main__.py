@@ -93,6 +93,13 @@ def parser() -> argparse.ArgumentParser:
         "against it; it is what `intarsia advise --json` prints",
     )
     add(
+        "--refine",
+        type=Path,
+        metavar="PROFILE",
+        help="correct this profile by the run once it has ended well, in place, as `intarsia "
+        "refine` does: by what an advice had foretold, and by what the engine took for each task",
+    )
+    add(
         "--schedule",
         choices=SCHEDULES,
         help="where tasks run: beside their data; on any free host; beside their data, which is "

@@ -59,6 +59,7 @@ from intarsia.run.plan import (
 from intarsia.run.protect import HEADS as COPY_HEADS
 from intarsia.run.protect import Risk, choices_of, row_of_told, told_of, with_copies
 from intarsia.run.record import write_record
+from intarsia.run.refining import check_profile, refine_by_run
 from intarsia.run.replay import Replay, dealt, missing_inputs
 from intarsia.run.settings import Settings
 from intarsia.run.summary import lines_of, summary_of
@@ -120,6 +121,7 @@ class Choices:
     report: Path | None
     quiet: bool
     advice: Path | None = None
+    refine: Path | None = None
 
     @property
     def replay(self) -> Replay:
@@ -221,6 +223,8 @@ class _Session:
         self._run_dir = (choices.run_dir or self._directory / f".run-{name}").absolute()
         self._view = Terminal(quiet=choices.quiet)
         self._advised = None if choices.advice is None else read_advice(choices.advice)
+        if choices.refine is not None:
+            check_profile(choices.refine, self._advised)
         self._prediction: dict[str, Any] | None = None
         self._graph = Graph(name, {}, {}, {}, {}, {}, {})
         self._is_replay = False
@@ -463,8 +467,9 @@ class _Session:
             keep_comparison(self._run_dir, self._advised, self._prediction, history),
             self._view.say,
         )
-        where = self._run_dir / COMPARED
-        self._view.say(f"kept in {where}; `intarsia refine` corrects the profile by it")
+        if self._choices.refine is None:
+            where = self._run_dir / COMPARED
+            self._view.say(f"kept in {where}; `intarsia refine` corrects the profile by it")
 
     def _conclude(self, history: History, journal: Journal) -> int:
         choices = self._choices
@@ -483,6 +488,8 @@ class _Session:
         for line in lines_of(history):
             tell(line)
         self._compare(history)
+        if choices.refine and history.is_well and history.done and not history.reused:
+            refine_by_run(choices.refine, self._run_dir, self._view.say)
         if history.stopped_by in signal.Signals.__members__:
             return 128 + signal.Signals[history.stopped_by]
         return 0 if history.is_well else _FAILURE
