@@ -153,6 +153,7 @@ def main():
     parser.add_argument("--role", default="scored", choices=("scored", "training"), help="what a table has; training cases are looked at while a model is made")
     parser.add_argument("--busiest", type=float, default=1.0, help="leave out runs during which the processors worked a larger share (%(default)s)")
     parser.add_argument("--simgrid", action="store_true", help="also score a model in SimGrid, in the style of WRENCH's default storage")
+    parser.add_argument("--saving", action="store_true", help="also say what a run takes of its hosts, as a multiple of a prediction's processor time")
     parser.add_argument("--rows", action="store_true", help="print every row")
     parser.add_argument("--program", default=str(labs.PROGRAM))
     arguments = parser.parse_args()

@@ -1,6 +1,5 @@
 """How good predictions are of what bench/accuracy.py has measured."""
 
-import itertools
 import math
 import statistics
 import tempfile
@@ -9,14 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import accuracy_cells
+import accuracy_choice
 import accuracy_workflows
 import predicted
 
 from intarsia.refine.engine import with_engine  # accuracy_workflows says where it is
 
-CELL = ("system", "hosts", "link", "medium", "slots")
-#: A recommendation is as good as the best if what it recommends took so much more at most.
-AS_GOOD = 1.05
 
 
 def rows(plan, found, arguments, simgrid, home):
@@ -24,10 +21,11 @@ def rows(plan, found, arguments, simgrid, home):
     described = {case["name"]: case for role in ("training", "scored") for case in accuracy_cells.cases(plan, role)}
     by_cell = {}
     for one in found:
-        by_cell.setdefault(tuple(one[axis] for axis in CELL), []).append(one)
+        by_cell.setdefault(tuple(one[axis] for axis in accuracy_choice.CELL), []).append(one)
     seeded = {cell: Cell(cell, lines, arguments, home, found) for cell, lines in by_cell.items()}
     seeded = {cell: one for cell, one in seeded.items() if one.is_whole()}
-    with ThreadPoolExecutor(1 if simgrid else 2) as pool:
+    # One after the other where processor time is taken: it is that of all programs together.
+    with ThreadPoolExecutor(1 if simgrid or arguments.saving else 2) as pool:
         point = lambda job: job[0].foretold(described[job[1]])  # noqa: E731 - it has no name of its own
         jobs = [(cell, case, runs) for cell in seeded.values() for case, runs in cell.runs("training").items()]
         # Of each system what was predicted and what runs took, by cell, case and run.
@@ -54,7 +52,8 @@ class Cell:
 
     def __init__(self, key, lines, arguments, home, found):
         self.key, self.lines, self.home, self.busiest, self.found = key, lines, home, arguments.busiest, found
-        self.cell = dict(zip(CELL, key))
+        self.saving = arguments.saving
+        self.cell = dict(zip(accuracy_choice.CELL, key))
         self.system = types.SimpleNamespace(program=arguments.program, predicting=accuracy_cells.predicting(self.cell))
         self.mounts = [None] * (self.cell["hosts"] or 1)
         self.profile = next((one["profile"] for one in lines if one["role"] == "seed"), None)
@@ -117,23 +116,20 @@ class Cell:
             interval = predicted.predicted(self.laid(made), Path(apart), self.profile_of(made), work)
             row = {**self.cell, **{key: case[key] for key in ("pattern", "layout", "name")}, "measured": runs, "predicted": interval}
             row["size"] = case["name"].rsplit("-", 2)[1]
+            row["naive"] = accuracy_choice.naive_s(work, self.cell, self.profile)
             if getattr(made, "has_samples", False):
                 row["sampled"] = self.seconds(made.sampled(), self.overheads)
+            if self.saving:
+                row["cpu_s"] = {"intarsia": predicted.own_cpu_s(self.laid(made), Path(apart), self.profile_of(made), work)}
             if simgrid:
                 row |= predicted.beside(simgrid, self.laid(made), Path(apart), self.profile, work, self.simgrid_layout(made))
         return row
 
 
-def middle(row):
-    """What runs took: the median, or, where chance says on which hosts tasks run, the mean, which is predicted."""
-    by_chance = row["hosts"] and row["system"] not in accuracy_cells.SAYS_WHERE
-    return (statistics.mean if by_chance else statistics.median)(row["measured"])
-
-
 def off(row, key="predicted"):
     """By how much a prediction is off what runs took."""
     point = row[key][0] if key == "predicted" else row[key]
-    return point / middle(row) - 1
+    return point / accuracy_choice.middle(row) - 1
 
 
 def show(found, arguments):
@@ -142,18 +138,19 @@ def show(found, arguments):
         for row in found:
             point, low, high = row["predicted"]
             runs = " ".join(f"{seconds:.3f}" for seconds in row["measured"])
-            cell = " ".join(str(row[axis]) for axis in CELL if row[axis])
+            cell = " ".join(str(row[axis]) for axis in accuracy_choice.CELL if row[axis])
             print(f"{cell:28} {row['name']:26} {point:8.3f} ({low:.3f} - {high:.3f})  {runs}  {off(row):+.0%}")
     counts = sorted(len(row["measured"]) for row in found)
     print(f"\n{len(found)} rows, {counts[0]} to {counts[-1]} runs each")
     print(f"{'':24} rows  median error     p90   worst  median signed  in 90 % interval")
     line("all", found)
-    for axis in (*CELL, "pattern", "size", "layout"):
+    for axis in (*accuracy_choice.CELL, "pattern", "size", "layout"):
         by(found, axis)
     if len({row["medium"] for row in found}) > 1:
         by(found, "system", "medium")
     if sampled := [row for row in found if "sampled" in row]:
         line("a fifth recorded", sampled, "sampled")
+    line("bytes / bandwidth", found, "naive")
     if arguments.simgrid:
         line("SimGrid: all", found, "simgrid")
         for layout in sorted({row["layout"] for row in found}):
@@ -161,10 +158,9 @@ def show(found, arguments):
         ours, theirs = (1000 * statistics.median(row["cpu_s"][who] for row in found) for who in ("intarsia", "simgrid"))
         nearer = sum(abs(off(row)) < abs(off(row, "simgrid")) for row in found)
         print(f"nearer to the runs: ours {nearer} of {len(found)}; processor time of a prediction with its start, median: {ours:.0f} ms and {theirs:.0f} ms")
-    layouts = [axis for axis in ("layout",) if len({row[axis] for row in found}) > 1]
-    for choice in [layouts, [*layouts, "hosts"], ["system"], ["system", "slots", "medium"]]:
-        if choice and any(len({row[axis] for row in found}) > 1 for axis in choice):
-            recommendations(found, choice)
+    if arguments.saving:
+        savings(found)
+    accuracy_choice.show(found)
 
 
 def by(found, *axes):
@@ -187,24 +183,10 @@ def line(name, some, key="predicted"):
     print(f"{name:24} {len(some):4} {statistics.median(errors):13.1%} {nearly_all:7.1%} {errors[-1]:7.1%} {signed:+14.1%}  {covered}")
 
 
-def recommendations(found, choice):
-    """Say what choosing by predictions costs, and how many pairs are in the right order of those whose runs do not overlap."""
-    fixed = [axis for axis in (*CELL, "pattern", "size", "layout") if axis not in choice]
-    groups = {}
-    for row in found:
-        groups.setdefault(tuple(row[axis] for axis in fixed), []).append(row)
-    groups = [rows for rows in groups.values() if len(rows) > 1]
-    if not groups:
-        return
-    regrets, right, told = [], 0, 0
-    for some in groups:
-        middles = [middle(row) for row in some]
-        chosen = min(range(len(some)), key=lambda at: some[at]["predicted"][0])
-        regrets.append(middles[chosen] / min(middles))
-        for a, b in itertools.combinations(some, 2):
-            if max(a["measured"]) < min(b["measured"]) or max(b["measured"]) < min(a["measured"]):
-                told += 1
-                right += (a["predicted"][0] < b["predicted"][0]) == (middle(a) < middle(b))
-    good = sum(regret <= AS_GOOD for regret in regrets)
-    print(f"choosing {' and '.join(choice)} by predictions: within {AS_GOOD - 1:.0%} of the best measured in {good} of {len(groups)} ({good / len(groups):.0%}), "
-          f"worst {max(regrets) - 1:.0%} slower; order of pairs whose runs do not overlap: {right} of {told}")
+def savings(found):
+    """Say how many times what a prediction takes a run takes of its hosts, as the thesis counts it: hosts × seconds."""
+    for pattern in dict.fromkeys(row["pattern"] for row in found):
+        some = [row for row in found if row["pattern"] == pattern]
+        times = sorted((row["hosts"] or 1) * accuracy_choice.middle(row) / row["cpu_s"]["intarsia"] for row in some)
+        took_ms = 1000 * statistics.median(row["cpu_s"]["intarsia"] for row in some)
+        print(f"running instead of predicting {pattern}: {times[0]:.0f} to {times[-1]:.0f} times the time, median {statistics.median(times):.0f}; a prediction takes {took_ms:.0f} ms")

@@ -307,11 +307,16 @@ def score(arguments, cases, split):
     return rows, loads, seeds
 
 
-def beside(simgrid, system, home, profile, work, layout="local"):
-    """What the model in SimGrid says of a case, and the processor time of both programs, starts of these included."""
+def own_cpu_s(system, home, profile, work):
+    """Processor time of one prediction, the start of the program included."""
     before = simgrid_model.cpu_s()
     makespan_s(system, home, profile, work, runs=1)
-    ours_s = simgrid_model.cpu_s() - before
+    return simgrid_model.cpu_s() - before
+
+
+def beside(simgrid, system, home, profile, work, layout="local"):
+    """What the model in SimGrid says of a case, and the processor time of both programs, starts of these included."""
+    ours_s = own_cpu_s(system, home, profile, work)
     simulated_s, took_s = simgrid.makespan_s(profile, work, len(system.mounts), layout)
     return {"simgrid": simulated_s, "cpu_s": {"intarsia": ours_s, "simgrid": took_s}}
 
