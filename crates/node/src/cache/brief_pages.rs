@@ -15,22 +15,22 @@ use crate::cache::far_pages::FarPages;
 
 /// How long the kernel keeps a page of a file that is being written elsewhere.
 const BRIEF: Duration = Duration::from_millis(20);
-/// How often that is put off while the kernel asks for the length.
+/// How often a drop is put off while the kernel asks for the length.
 const PUT_OFF_MAX: u32 = 4;
 
-/// The files with such pages.
+/// The files with pages that the kernel is to keep only briefly.
 #[derive(Default)]
 pub(crate) struct BriefPages(Mutex<Brief>);
 
 #[derive(Default)]
 struct Brief {
-    /// A thread is at work that will drop them.
+    /// A thread is running that will drop them.
     is_watched: bool,
     /// How often dropping the pages of each was put off.
     files: HashMap<InodeId, u32>,
     /// Questions for the length of a file that are being answered.
     asked: HashMap<InodeId, u32>,
-    /// Files of which such a question was answered since the last look.
+    /// Files of which such a question was answered since the thread looked last: the kernel may not have processed the answer.
     answered: HashSet<InodeId>,
 }
 
@@ -51,7 +51,7 @@ impl Brief {
     }
 }
 
-/// To be held while the kernel is sent a length.
+/// Held while a question of the kernel for a file's length is answered.
 pub struct Asked<'a> {
     pages: &'a BriefPages,
     ino: InodeId,
@@ -83,7 +83,8 @@ impl FarPages {
         self.brief.asked(ino)
     }
 
-    /// What the kernel reads now through pages is of a file that is written elsewhere: it keeps it for a moment only.
+    /// Has the kernel drop its pages of a file a moment from now, because it is about to read some, or to take a shorter length,
+    /// while another host may be writing the file. Of `remote`, drops pieces that were fetched ahead before the writer came.
     pub(crate) fn note_brief(self: &Arc<Self>, ino: InodeId, remote: Option<&Arc<RemoteFile>>) {
         if let Some(remote) = remote
             && self.takes_old_pieces(ino)
@@ -107,9 +108,9 @@ impl FarPages {
         }
     }
 
-    /// Whether there was something to drop.
+    /// Drops the pages that are due. False if no file has any, so that the thread that watches ends.
     fn drop_brief(&self) -> bool {
-        // The lock is let go of first: dropping waits for reads, and these take it.
+        // The lock is released first: dropping waits for reads under way, and these take it.
         let Some(due) = self.brief.0.lock().due() else { return false };
         for ino in due {
             self.drop_pages(ino);
@@ -118,7 +119,7 @@ impl FarPages {
     }
 }
 
-/// Has the pages dropped in time until there are none.
+/// Starts a thread that drops brief pages in time, until there are none.
 fn watch(pages: Weak<FarPages>) -> std::io::Result<()> {
     let run = move || {
         let drop_brief = || pages.upgrade().is_some_and(|pages| pages.drop_brief());

@@ -26,7 +26,7 @@ use crate::body::remote::RemoteFile;
 use crate::cache::brief_pages::BriefPages;
 use crate::cache::kernel_length::KernelLengths;
 
-/// For this long after a writer came a read that would end early returns the former content alone.
+/// For this long after the home took the stamp back, a read that would end early returns the former content alone.
 const SOON: Duration = Duration::from_secs(1);
 /// Most files that are remembered. If one is forgotten, its pages are dropped at the next open.
 const FILES_MAX: usize = 1 << 16;
@@ -52,10 +52,11 @@ impl Stamp {
 /// What is known of the kernel's pages of one file.
 #[derive(Clone, Debug)]
 struct Pages {
+    /// The stamp under which the kernel has read them.
     stamp: Stamp,
     /// When the home took the stamp back; none while it holds.
     withdrawn: Option<Instant>,
-    /// Pieces were fetched ahead before that, and are outdated.
+    /// Pieces that were fetched ahead under the stamp are outdated and not dropped yet.
     has_old_pieces: bool,
 }
 
@@ -69,7 +70,7 @@ pub(crate) struct Paged {
     is_other_body: bool,
 }
 
-/// The length that the kernel was sent of a file that is open through its pages.
+/// The length in bytes that the kernel was sent of a file that is open through its pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Told {
     #[default]
@@ -82,16 +83,16 @@ enum Told {
 /// How a file is opened for reading.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Grant {
-    /// Through the kernel's pages, of which those that it has are valid.
+    /// Through the kernel's pages; those that it has of the file are valid.
     Kept,
-    /// Through the kernel's pages, once it has dropped those that it has.
+    /// Through the kernel's pages under this stamp, after the kernel has dropped those that it has.
     Anew(Stamp),
-    /// Past the pages.
+    /// Past the kernel's pages.
     Refused,
 }
 
 impl Pages {
-    /// Whether the home has taken back such a stamp.
+    /// Whether the home has taken `stamp` back, or a later one.
     fn voids(&self, stamp: &Stamp) -> bool {
         self.withdrawn.is_some()
             && self.stamp.home == stamp.home
@@ -100,7 +101,7 @@ impl Pages {
 }
 
 impl Grant {
-    /// The stamp that holds for the kernel's pages from now on, if it is a new one.
+    /// The stamp under which the kernel begins to read pages anew, if it does.
     pub(crate) fn begins(self) -> Option<Stamp> {
         match self {
             Self::Anew(stamp) => Some(stamp),
@@ -109,13 +110,13 @@ impl Grant {
     }
 }
 
-/// The files with such pages.
+/// The files of other hosts of which the kernel has pages, or had.
 #[derive(Default)]
 pub(crate) struct FarPages {
     files: Mutex<HashMap<InodeId, Pages>>,
     /// How many of these files have a stamp that was taken back.
     withdrawn: AtomicUsize,
-    /// Has the kernel drop pages, once a mount has offered it.
+    /// Makes the kernel drop pages; set once a mount offers it.
     kernel: OnceLock<Box<DropPages>>,
     pub(super) brief: BriefPages,
     pub(crate) lengths: Arc<KernelLengths>,
@@ -152,14 +153,15 @@ impl FarPages {
         self.kernel.get().is_some()
     }
 
-    /// Has the kernel drop its pages of a file. To be called with no lock held: that waits for reads under way.
+    /// Has the kernel drop its pages of a file. To be called with no lock held: it waits for reads under way, and these may need
+    /// the lock.
     pub(crate) fn drop_pages(&self, ino: InodeId) {
         if let Err(error) = self.flush_pages(ino) {
             tracing::warn!(%ino, %error, "the kernel keeps pages of a file");
         }
     }
 
-    /// As [`drop_pages`](Self::drop_pages), but tells whether the pages that programs wrote could be written out.
+    /// As [`drop_pages`](Self::drop_pages), but returns an error if pages that programs wrote could not be written out.
     ///
     /// # Errors
     /// They could not be written.
@@ -205,7 +207,7 @@ impl FarPages {
         }
     }
 
-    /// The kernel has dropped what it had; what it reads from now on is of `stamp`.
+    /// The kernel has dropped the pages that it had of a file; it reads new ones under `stamp`.
     pub(crate) fn begin(&self, ino: InodeId, stamp: &Stamp) {
         self.change(ino, |before| match before {
             Some(pages) if pages.stamp == *stamp || pages.voids(stamp) => Some(pages),
@@ -213,7 +215,8 @@ impl FarPages {
         });
     }
 
-    /// The home takes a stamp back, also one that is on its way here.
+    /// Notes that the home took a stamp back. That may also be a stamp that has not arrived here yet: the answer to an open and
+    /// the recall can overtake each other.
     fn withdraw(&self, ino: InodeId, stamp: Stamp) {
         let (home, number) = (stamp.home.clone(), stamp.number);
         let is_late = |pages: &Pages| pages.stamp.home == home && pages.stamp.number > number;
@@ -230,13 +233,15 @@ impl FarPages {
         withdrawn.is_some_and(|since| since.elapsed() < SOON)
     }
 
-    /// Nobody has the file open any more.
+    /// No program here has the file open any more. Forgets a stamp that was taken back: the next open asks for a new one.
     pub(crate) fn closed(&self, ino: InodeId) {
         if self.withdrawn.load(Ordering::SeqCst) > 0 {
             self.change(ino, |before| before.filter(|pages| pages.withdrawn.is_none()));
         }
     }
 
+    /// Whether pieces of the file were fetched ahead under a stamp that was taken back; true only once, for the caller that drops
+    /// them.
     pub(super) fn takes_old_pieces(&self, ino: InodeId) -> bool {
         let mut files = self.files.lock();
         files.get_mut(&ino).is_some_and(|pages| std::mem::take(&mut pages.has_old_pieces))
@@ -248,7 +253,7 @@ pub(crate) fn vouched(remote: &RemoteFile) -> Stamp {
     Stamp { home: remote.home(), number: remote.stamp() }
 }
 
-/// What happens to the kernel's pages of a file when the kernel is sent a length.
+/// What becomes of the kernel's pages of a file when the kernel is sent a length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LengthTold {
     /// Nothing.
@@ -260,18 +265,18 @@ pub(crate) enum LengthTold {
 }
 
 impl Paged {
-    /// The state of a file that the kernel begins to read through its pages.
+    /// The state of a file that the kernel begins to read through its pages; `size_bytes` is the length that it was sent.
     pub(crate) fn new(size_bytes: Option<u64>) -> Self {
         let told = size_bytes.map_or(Told::Nothing, Told::Length);
         Self { told, ..Self::default() }
     }
 
-    /// The body was replaced.
+    /// Notes that the body was replaced: the next length that the kernel is sent is of another content.
     pub(crate) const fn change_body(&mut self) {
         self.is_other_body = true;
     }
 
-    /// The body was replaced: keeps the `old` one, if it is the longest so far, to fill up reads.
+    /// Keeps the `old` body, which was replaced, to fill up reads, if it is longer than the one kept so far.
     pub(crate) fn keep_former(&mut self, old: Arc<RemoteFile>) {
         let is_shorter = |former: &Arc<RemoteFile>| former.size_bytes() < old.size_bytes();
         if self.former.as_ref().is_none_or(is_shorter) {
@@ -293,7 +298,8 @@ impl Paged {
         Some(Rest { ino, file, is_told, is_soon, lengths: Arc::clone(&pages.lengths) })
     }
 
-    /// The kernel is about to be sent a length; `has_true_pages` if the home vouches for the pages that it has.
+    /// Called before the kernel is sent a length. `has_true_pages` tells that the home vouches for the pages that it has. Returns
+    /// what has to become of these pages.
     pub(crate) fn tell(&mut self, size_bytes: u64, has_true_pages: bool) -> LengthTold {
         let is_other_body = std::mem::take(&mut self.is_other_body);
         let before = std::mem::replace(&mut self.told, Told::Length(size_bytes));
@@ -322,7 +328,7 @@ pub(crate) struct Rest {
     file: Arc<RemoteFile>,
     /// The kernel was sent the present length. It may have ignored it.
     is_told: bool,
-    /// The writer has only just come.
+    /// The home took the stamp back less than [`SOON`] ago.
     is_soon: bool,
     lengths: Arc<KernelLengths>,
 }
@@ -330,9 +336,10 @@ pub(crate) struct Rest {
 impl Rest {
     /// Whether a read at `at` may end early after `done` bytes.
     fn may_end(&self, done: usize, at: u64) -> bool {
-        // The kernel reads whole pages, also behind an end that it knows of.
+        // No zeros show if the read ends at or behind the greatest length that the kernel may assume: it reads whole pages, and
+        // cuts them at its own length.
         let knows = |most| at + done as u64 >= most;
-        // If the kernel has ignored the length, it learns it from the one read that contains the end.
+        // The kernel was sent the present length. If it ignored it, it learns it from this read, which contains the end.
         let learns = self.is_told && done > 0 && !self.lengths.is_dropping(self.ino);
         learns || self.lengths.most(self.ino).is_some_and(knows)
     }
@@ -343,7 +350,7 @@ impl FillsUp for Rest {
         if done == buffer.len() || self.may_end(done, at) {
             return done;
         }
-        // The home may be gone by now.
+        // If the former content cannot be read any more, the read ends early.
         let former = |buffer: &mut [u8], at| self.file.read_at(buffer, at).unwrap_or(0);
         if self.is_soon {
             let mut whole = vec![0; buffer.len()];

@@ -1,8 +1,9 @@
 //! Which length the kernel may assume for a file that other hosts write to.
 //!
-//! The kernel fills a page read that ends early with zeros up to the length that it assumes. It does not always accept a
-//! length that we send: not if pages were dropped since it asked, nor if another answer arrived meanwhile. So only bounds are
-//! known here: a length counts as accepted if none of that happened, and enough time has passed for the caller to take it.
+//! If a read of a page ends early, the kernel fills the page with zeros up to the length that it assumes. It does not always
+//! accept a length that we send: it ignores one if pages were dropped since it asked, or if another answer arrived meanwhile.
+//! So only an upper bound is known here: a length counts as accepted if none of that happened, and enough time has passed for
+//! the kernel to process the answer.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,9 +13,9 @@ use intarsia_types::InodeId;
 
 use crate::cache::far_pages::FarPages;
 
-/// After this time the kernel has taken an answer, also on a busy machine.
+/// After this time the kernel has processed an answer, also on a busy machine.
 const TAKEN: Duration = Duration::from_secs(1);
-/// Most files that are remembered. Of one that was forgotten no length counts as sent.
+/// Most files that are remembered; when there are more, all are forgotten. No length counts as sent of a forgotten file.
 const FILES_MAX: usize = 1 << 16;
 
 /// The lengths of one file that the kernel was sent.
@@ -22,14 +23,15 @@ const FILES_MAX: usize = 1 << 16;
 struct Length {
     /// The greatest length that it may assume, in bytes.
     most: u64,
-    /// The length that it was sent last, and when.
+    /// The length in bytes that it was sent last, and when.
     last: u64,
     told: Instant,
     /// When it was last sent a different length.
     other_told: Option<Instant>,
-    /// When it was sent the last length, if no drop of pages came between question and answer.
+    /// When it was sent the last length in an answer that it has no reason to ignore: no pages were dropped, and no other
+    /// length was still arriving, between its question and the answer. `None` if there was no such answer yet.
     clear: Option<Instant>,
-    /// Droppings of its pages under way, and when the last one ended.
+    /// Drops of its pages that are under way, and when the last one ended.
     drops: u32,
     dropped: Option<Instant>,
 }
@@ -41,7 +43,7 @@ impl Length {
         Self { most, last, told, other_told: None, clear: Some(now), drops: 0, dropped: None }
     }
 
-    /// Counts the last length as accepted if it was sent long enough ago.
+    /// Counts the last length as accepted if it was sent long enough ago, and nothing disturbed the answer.
     fn settle(&mut self, now: Instant) {
         if self.clear.is_some_and(|clear| now >= clear + TAKEN) {
             self.most = self.last;
@@ -65,11 +67,11 @@ impl Length {
         }
     }
 
-    /// Its pages begin to be dropped.
+    /// The kernel begins to drop pages of the file.
     fn begin_drop(&mut self, now: Instant) {
         self.settle(now);
         self.drops += 1;
-        // It has taken that, or may yet find that it is not to.
+        // An answer of less than `TAKEN` ago may still be on its way, and the kernel may ignore it because of this drop.
         self.clear = self.clear.filter(|clear| now >= *clear + TAKEN);
     }
 
@@ -79,11 +81,11 @@ impl Length {
     }
 }
 
-/// The lengths of all files that the kernel was sent.
+/// The lengths that the kernel was sent, by file.
 #[derive(Default)]
 pub(crate) struct KernelLengths(Mutex<HashMap<InodeId, Length>>);
 
-/// Pages are being dropped. To be held until they are.
+/// Held while the kernel drops pages of a file.
 pub struct Dropping<'a> {
     lengths: &'a KernelLengths,
     ino: InodeId,
@@ -109,7 +111,7 @@ impl KernelLengths {
         Dropping { lengths: self, ino }
     }
 
-    /// Whether pages are being dropped, so that the kernel does not take note of the end that a read of them has.
+    /// Whether pages are being dropped: meanwhile the kernel does not learn the file's length from a read that ends early.
     pub(super) fn is_dropping(&self, ino: InodeId) -> bool {
         self.0.lock().get(&ino).is_some_and(|length| length.drops > 0)
     }
@@ -124,7 +126,7 @@ impl KernelLengths {
 }
 
 impl FarPages {
-    /// Whether it shows only when the kernel asks again which length it has of a file.
+    /// Whether the node does not know which length the kernel has of a file. It will know once the kernel has asked again.
     pub(crate) fn has_doubtful_length(&self, ino: InodeId) -> bool {
         let files = self.lengths.0.lock();
         files.get(&ino).is_some_and(|length| length.most != length.last && length.clear.is_none())

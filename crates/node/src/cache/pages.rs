@@ -1,4 +1,5 @@
-//! Pages that the kernel has cached of an open file, and that are outdated because another host has changed the file.
+//! Pages that the kernel has cached of an open file, and that are outdated because the file was changed on another host, or in
+//! the lower file system.
 //!
 //! The kernel zeroes the last page behind the end of the file. When it is sent a greater length it would show these zeros as
 //! content. So before a greater length is sent, the pages from before are dropped.
@@ -9,11 +10,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use intarsia_sync::Mutex;
 use intarsia_types::InodeId;
 
-/// The files with such pages.
+/// The files of which the kernel may have outdated pages.
 #[derive(Default)]
 pub(crate) struct OldPages {
     files: Mutex<HashMap<InodeId, Age>>,
-    /// How many there are, for a look without the lock.
+    /// How many such files there are; read without the lock, because most calls find none.
     count: AtomicUsize,
 }
 
@@ -25,12 +26,13 @@ struct Age {
 }
 
 impl OldPages {
-    /// The file has changed.
+    /// Notes that the file has changed, so that the kernel's pages of it are outdated.
     pub(crate) fn note(&self, ino: InodeId) {
         self.change(ino, |age| age.changes += 1);
     }
 
-    /// The file is being changed until [`end`](Self::end).
+    /// Another host begins to change the file, until [`end`](Self::end). Meanwhile its pages count as outdated however often they
+    /// are dropped.
     pub(crate) fn begin(&self, ino: InodeId) {
         self.change(ino, |age| age.writers += 1);
     }
@@ -42,7 +44,8 @@ impl OldPages {
         });
     }
 
-    /// The file is open for nobody here any more; the next open drops its pages.
+    /// No program here has the file open any more. It need not be remembered, unless it is being changed: the next open drops its
+    /// pages.
     pub(crate) fn forget(&self, ino: InodeId) {
         if self.is_any() {
             self.remove_if(ino, |age| age.writers == 0);
@@ -54,11 +57,12 @@ impl OldPages {
         self.age(ino).is_some()
     }
 
-    /// Has `drop_pages` drop the kernel's pages of a file if they are outdated. Whether they were.
+    /// Calls `drop_pages`, which drops the kernel's pages of a file, if they are outdated. Returns whether they were.
     pub(crate) fn drop_with(&self, ino: InodeId, drop_pages: impl FnOnce()) -> bool {
         let Some(before) = self.age(ino) else { return false };
         drop_pages();
-        // Only now: others that are about to tell the kernel a length drop the pages too, or wait for us.
+        // Forgotten only after the drop: another thread that is about to send the kernel a length meanwhile drops the pages too.
+        // It stays outdated if it was changed during the drop.
         self.remove_if(ino, |age| age.writers == 0 && age.changes == before.changes);
         true
     }

@@ -39,20 +39,20 @@ pub struct RemoteCacheStatus {
     pub bytes: u64,
     /// Opens served by them.
     pub hits: u64,
-    /// Opens of other hosts' files that were not.
+    /// Opens of other hosts' files for which there was no valid copy here.
     pub misses: u64,
 }
 
-/// All copies of this node.
+/// All cached copies of this node.
 pub(crate) struct RemoteCache {
     tiers: Arc<Tiers>,
     placing: Arc<Placing>,
     namespace: Arc<Namespace>,
     hinted: Arc<Hinted>,
-    /// Looks at the room while there are copies.
+    /// The finalizer's; it looks at the free space regularly while there are copies.
     queue: Arc<Queue>,
     held: Mutex<Held>,
-    /// Copies in the making.
+    /// How many copies are being made.
     making: AtomicUsize,
     hits: AtomicU64,
     misses: AtomicU64,
@@ -61,26 +61,28 @@ pub(crate) struct RemoteCache {
 #[derive(Default)]
 struct Held {
     copies: HashMap<InodeId, Copy>,
-    /// Inodes by their last use.
+    /// Inodes by the number of their last use.
     order: BTreeMap<u64, InodeId>,
+    /// The number of the latest use.
     turn: u64,
-    /// Disk use in each tier.
+    /// Disk use of the copies in each tier.
     taken_bytes: HashMap<TierId, u64>,
 }
 
-/// A whole copy.
+/// A complete cached copy.
 #[derive(Clone)]
 struct Copy {
-    /// None when it may be of no single version.
+    /// The version of the inode whose content it has. None if no version is known: then only its sums can show that it is valid.
     version: Option<u64>,
     size_bytes: u64,
     backing: BackingRef,
     file: Arc<BackingFile>,
     blocks_512: u64,
-    /// The sums of its blocks, once somebody had to know them.
+    /// The sums of its blocks, once they were computed for a comparison.
     sums: Option<Arc<BlockSums>>,
-    /// It goes after all that are not.
+    /// The hint `pattern=reuse` asks to keep it: it makes way only after all copies that are not pinned.
     is_pinned: bool,
+    /// The number of its last use.
     last_turn: u64,
 }
 
@@ -91,6 +93,7 @@ impl Copy {
 }
 
 impl Held {
+    /// Keeps a copy as the one used last; returns the one of the same inode that it replaces.
     fn put(&mut self, ino: InodeId, mut copy: Copy) -> Option<Copy> {
         self.turn += 1;
         copy.last_turn = self.turn;
@@ -109,7 +112,7 @@ impl Held {
         Some(copy)
     }
 
-    /// Notes a use.
+    /// The copy of an inode, which counts as used now.
     fn touch(&mut self, ino: InodeId) -> Option<Copy> {
         self.turn += 1;
         let turn = self.turn;
@@ -120,7 +123,7 @@ impl Held {
         Some(copy.clone())
     }
 
-    /// The copy in a tier that goes first.
+    /// The copy in a tier that has to make way first; none if all are open.
     fn victim_in(&self, tier: TierId) -> Option<InodeId> {
         let of = |ino: &InodeId| {
             let copy = self.copies.get(ino).filter(|copy| copy.backing.tier == tier)?;
@@ -166,7 +169,8 @@ impl RemoteCache {
         }
     }
 
-    /// What the tiers here are like, for other hosts. What copies take counts as free: they make way for files.
+    /// The tiers of this host, as it describes them to the others. The space of cached copies counts as free, because they make
+    /// way for files.
     pub(crate) fn tier_reports(&self) -> Vec<MemberTier> {
         let report = |tier: &Tier| {
             let space = tier.space();
@@ -187,7 +191,7 @@ impl RemoteCache {
         self.making.load(Ordering::Acquire) == 0 && self.held.lock().copies.is_empty()
     }
 
-    /// Changes what is known of a copy.
+    /// Changes what is known of the copy in this backing file, if it is still kept.
     fn note(&self, ino: InodeId, backing: BackingRef, change: impl FnOnce(&mut Copy)) {
         let mut held = self.held.lock();
         if held.copies.get(&ino).is_some_and(|copy| copy.backing == backing)
@@ -202,7 +206,7 @@ impl RemoteCache {
         self.held.lock().touch(ino)
     }
 
-    /// Keeps a copy, and lets go of others where they would take too much together.
+    /// Keeps a new copy, and throws away the oldest ones in its tier until they take no more than they may.
     fn keep(&self, ino: InodeId, copy: Copy) {
         let Ok(tier) = self.tiers.get(copy.backing.tier) else { return };
         tier.account(0, copy.blocks_512);
@@ -211,8 +215,11 @@ impl RemoteCache {
         self.shrink(tier, false);
     }
 
-    /// Keeps a file of a tier here that no record names any more, and of which the tier knows. Its content is of no
-    /// version yet.
+    /// Keeps, as a cached copy of no version, a backing file that no record names any more. Its space is already counted in its
+    /// tier.
+    ///
+    /// # Errors
+    /// The system's own, for the file's attributes.
     pub(crate) fn adopt(&self, ino: InodeId, file: &LocalBody) -> Result<()> {
         let stat = file.ro.stat()?;
         let copy = Copy {
@@ -230,13 +237,14 @@ impl RemoteCache {
         Ok(())
     }
 
-    /// Throws away the copy of an inode, if there is one.
+    /// Throws away the cached copy of an inode, if there is one.
     pub(crate) fn forget(&self, ino: InodeId) {
         let copy = self.held.lock().take(ino);
         copy.into_iter().for_each(|copy| self.discard(copy));
     }
 
-    /// Throws away the oldest copies in a tier until they take no more than they may; all of them if it `is_low`.
+    /// Throws away the oldest copies in a tier until they take no more than they may. If the tier `is_low`, below its watermark,
+    /// all go that nobody has open.
     fn shrink(&self, tier: &Tier, is_low: bool) {
         loop {
             let oldest = {
@@ -254,7 +262,7 @@ impl RemoteCache {
         }
     }
 
-    /// Makes room where there is little: as much stays free as copies take, and below the watermark there are none.
+    /// Throws away copies in all tiers where they take more than is free, or where the tier is below its watermark.
     pub(crate) fn make_room(&self) {
         for tier in self.tiers.iter() {
             self.shrink(tier, tier.is_low());
@@ -272,11 +280,12 @@ impl RemoteCache {
         copies.into_iter().for_each(|copy| self.discard(copy));
     }
 
-    /// Whether a backing file is a copy, kept or in the making.
+    /// Whether a backing file is a complete cached copy; not for one that is still being made.
     pub(crate) fn holds(&self, backing: BackingRef) -> bool {
         self.held.lock().copies.values().any(|copy| copy.backing == backing)
     }
 
+    /// Gives the space and the file of a copy back that is no longer in `held`.
     fn discard(&self, copy: Copy) {
         if let Ok(tier) = self.tiers.get(copy.backing.tier) {
             tier.account(copy.blocks_512, 0);
@@ -284,7 +293,8 @@ impl RemoteCache {
         self.give_back(copy.backing, copy.file);
     }
 
-    /// Whoever still reads the file keeps it open; nobody else finds it again.
+    /// Gives a backing file back to its tier. If it is still read, it is removed from the tier instead of reused: its readers keep
+    /// the open file.
     fn give_back(&self, backing: BackingRef, file: Arc<BackingFile>) {
         let outcome = match Arc::try_unwrap(file) {
             Ok(file) => self.tiers.give_back(backing, file).map(|_| ()),
@@ -296,32 +306,34 @@ impl RemoteCache {
     }
 }
 
-/// A copy in the making: what is read from another host is written beside.
+/// A cached copy that is being made: bytes that are read from another host are written to it as well.
 pub(crate) struct CopyInMaking {
     cache: Arc<RemoteCache>,
     ino: InodeId,
-    /// None when the content is of a stamp, and the record may name no version of it yet.
+    /// The version of the inode whose content it gets. None for a copy that is made under a stamp while the content is not summed:
+    /// a writer can then change the content without making a new version first.
     version: Option<u64>,
     size_bytes: u64,
-    /// More gaps than this between what was read, and it is given up.
+    /// The copy is given up when what was read has more gaps than this.
     gaps_max: usize,
     is_pinned: bool,
     backing: BackingRef,
-    /// Closed before the file is given back, which only its single holder can have emptied.
+    /// The descriptor for writing. Closed before the file is given back: a tier reuses only files that nobody else has open.
     rw: Option<BackingFile>,
     progress: Mutex<Progress>,
-    /// It will not be whole.
+    /// Nothing is added any more: the copy is complete, or will never be.
     is_given_up: AtomicBool,
 }
 
 #[derive(Default)]
 struct Progress {
+    /// The file, until it is complete and handed to the cache.
     file: Option<Arc<BackingFile>>,
     coverage: Coverage,
 }
 
 impl CopyInMaking {
-    /// Notes bytes that were read.
+    /// Writes bytes that were read to the copy. Hands the copy to the cache once it is complete.
     pub(super) fn add(&self, offset_bytes: u64, bytes: &[u8]) {
         if self.is_given_up.load(Ordering::Acquire) || offset_bytes >= self.size_bytes {
             return;
@@ -346,17 +358,17 @@ impl CopyInMaking {
         }
     }
 
-    /// What is read of it, while it is being made.
+    /// The file to read from while the copy is being made; none once it is complete.
     pub(crate) fn file(&self) -> Option<Arc<BackingFile>> {
         self.progress.lock().file.clone()
     }
 
-    /// Whether these bytes are in it.
+    /// Whether all bytes of a range are in the copy.
     pub(crate) fn has(&self, range: &Range<u64>) -> bool {
         self.progress.lock().coverage.has(range)
     }
 
-    /// Up to where all bytes from `start` on are in it; `start` where that one is not.
+    /// The offset up to which all bytes from `start` on are in the copy; `start` itself if that byte is not.
     pub(crate) fn has_up_to(&self, start: u64) -> u64 {
         self.progress.lock().coverage.has_up_to(start)
     }
@@ -404,7 +416,7 @@ impl Drop for CopyInMaking {
     }
 }
 
-/// Which bytes of a file are there.
+/// Which bytes of a file have been written: the ends of separate ranges, by their starts.
 #[derive(Debug, Default)]
 struct Coverage(BTreeMap<u64, u64>);
 

@@ -1,5 +1,5 @@
 //! Files with the hint `pattern=broadcast` that spread over their readers: what the home of such a file keeps track of, and
-//! what readers on this host have of others' files. [`intarsia_policy::Spread`] chooses who takes which piece from whom.
+//! the copies of other homes' files on this host. [`intarsia_policy::Spread`] chooses which host takes which piece, and from whom.
 //!
 //! A reader's host that was given a stamp for the file ([`crate::cache::vouch`]) makes a cached copy of it in a tier, piece
 //! by piece, from the home and from other such hosts, and its programs read from that ([`crate::cache::spreading`]). All
@@ -12,7 +12,7 @@
 //! - *a reader's host dies, or drops its copy*: the host that was to take a piece from it tells the home, and is sent
 //!   elsewhere. A host that lives says when it drops its copy; one that says nothing for [`SILENT`] is taken for dead.
 //! - *the home dies*: a host reads the pieces that it has from its copy, and all others as without the hint.
-//! - *there is no room for a copy*: that host reads as without the hint, and serves nobody.
+//! - *there is no room for a copy*: that host reads as without the hint, and serves no other.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -34,9 +34,9 @@ use crate::membership::cluster::Cluster;
 use crate::metrics::hinted::Hinted;
 use crate::metrics::sample;
 
-/// A reader that has not asked for so long is gone.
+/// The home takes a reader's host that has not reported for this long for dead.
 const SILENT: Duration = Duration::from_secs(4);
-/// A file of which nobody has asked for so long is forgotten.
+/// The home forgets a file of which no reader's host has reported for this long.
 const FORGOTTEN: Duration = Duration::from_secs(30);
 
 /// A file of this host that spreads.
@@ -45,14 +45,16 @@ struct Tracked {
     size_bytes: u64,
     piece_bytes: u64,
     spread: Spread,
-    /// The readers by their numbers, and when each asked last.
+    /// The readers' hosts by their numbers in `spread`, those that left among them, and when each reported last.
     readers: Vec<(NodeId, Instant)>,
+    /// The numbers of those that have not left.
     numbers: HashMap<NodeId, usize>,
+    /// When the first reader reported, and when the last one did.
     began: Instant,
     last: Instant,
 }
 
-/// What was counted. Bytes of whole pieces.
+/// Counts of this host; the bytes are those of whole pieces.
 #[derive(Default)]
 pub(crate) struct SpreadMetrics {
     /// Files that readers here began to take.
@@ -65,17 +67,17 @@ pub(crate) struct SpreadMetrics {
     pub(crate) given_bytes: AtomicU64,
 }
 
-/// A copy, and the thread that takes its pieces until somebody waits for its end.
+/// A cached copy, and the thread that takes its pieces; no thread once [`Spreads::close`] waits for its end.
 type Taken = (Arc<Spreading>, Option<JoinHandle<()>>);
 
-/// All that spreads from here or to here.
+/// All files that spread from this host or to it.
 pub(crate) struct Spreads {
     /// The other hosts; none in a store of one.
     pub(super) cluster: Option<Arc<Cluster>>,
     pub(super) cache: Arc<RemoteCache>,
     pub(super) hinted: Arc<Hinted>,
     tracked: Mutex<HashMap<InodeId, Tracked>>,
-    /// What readers here have, with the thread that takes pieces.
+    /// The copies of other hosts' files here.
     copies: Mutex<HashMap<InodeId, Taken>>,
     is_closing: AtomicBool,
     pub(crate) metrics: SpreadMetrics,
@@ -98,7 +100,7 @@ impl Tracked {
         }
     }
 
-    /// The number of a reader, which may be new.
+    /// The number of a reader's host, which is added if it is new. Notes that it has reported.
     fn number(&mut self, reader: &NodeId) -> usize {
         let number = match self.numbers.get(reader) {
             Some(number) => *number,
@@ -113,6 +115,7 @@ impl Tracked {
         number
     }
 
+    /// Removes the readers' hosts that count as dead: no other host is sent to them any more.
     fn forget_silent(&mut self) {
         for (number, (reader, heard)) in self.readers.iter().enumerate() {
             let is_silent = self.last.saturating_duration_since(*heard) > SILENT;
@@ -123,7 +126,7 @@ impl Tracked {
         }
     }
 
-    /// How many readers are to serve others, by the rate at which pieces have left this host.
+    /// How many readers are to serve others, by the rate at which this host has given pieces so far.
     fn serving(&self) -> usize {
         let seconds = self.last.saturating_duration_since(self.began).as_secs_f64();
         self.spread.serving(self.size_bytes, seconds)
@@ -131,7 +134,8 @@ impl Tracked {
 }
 
 impl Spreads {
-    /// A host takes no more of a file of this one. What it was to take first, others need not wait for.
+    /// A reader's host takes and serves nothing more of a file of this host: others no longer wait for the pieces that it was to
+    /// take first, and are not sent to it.
     pub(crate) fn reader_leaves(&self, reader: &NodeId, ino: InodeId, stamp: u64) {
         let mut all = self.tracked.lock();
         if let Some(tracked) = all.get_mut(&ino).filter(|tracked| tracked.stamp == stamp)
@@ -157,14 +161,14 @@ impl Spreads {
         }
     }
 
-    /// The copy of a file here that is of this stamp.
+    /// The copy here of a file of another host, if it is of this stamp and still valid.
     pub(crate) fn copy(&self, ino: InodeId, stamp: &Stamp) -> Option<Arc<Spreading>> {
         let copies = self.copies.lock();
         let (copy, _) = copies.get(&ino)?;
         (copy.is_of(stamp) && copy.is_alive()).then(|| Arc::clone(copy))
     }
 
-    /// Keeps a copy, which `thread` fills, in the place of any of another stamp.
+    /// Keeps a copy, which `thread` fills; ends the copy of the same file that it replaces.
     pub(crate) fn add(&self, copy: Arc<Spreading>, thread: JoinHandle<()>) {
         if self.is_closing() {
             copy.end();
@@ -175,7 +179,7 @@ impl Spreads {
         }
     }
 
-    /// A copy's thread ends.
+    /// Ends a copy and forgets it. Called by its thread, which ends too.
     pub(crate) fn remove(&self, copy: &Arc<Spreading>) {
         copy.end();
         let mut copies = self.copies.lock();
@@ -184,7 +188,7 @@ impl Spreads {
         }
     }
 
-    /// The home of a file takes back a stamp.
+    /// The home of a file takes back a stamp: ends the copy here that is of it, or of an earlier one.
     pub(crate) fn withdraw(&self, ino: InodeId, stamp: &Stamp) {
         let copies = self.copies.lock();
         if let Some((copy, _)) = copies.get(&ino)
@@ -194,7 +198,7 @@ impl Spreads {
         }
     }
 
-    /// What was counted, in Prometheus text form.
+    /// Writes the counts in Prometheus text form.
     pub(crate) fn render(&self, out: &mut String) {
         let counts = &self.metrics;
         for (name, help, value) in [
@@ -233,8 +237,8 @@ impl Spreads {
 }
 
 impl Spreads {
-    /// A reader's host tells which pieces it has got, and which it could not get, of a file of `size_bytes` here that this
-    /// host vouches for under `stamp`; which of the `wanted` pieces it is to take next.
+    /// Answers the report of a reader's host about a file of `size_bytes` for which this host vouches under `stamp`: which pieces
+    /// it has `landed`, and which `failed`. Returns which of the `wanted` pieces it is to take next, and from whom.
     pub(crate) fn answer(
         &self,
         reader: &NodeId,
@@ -265,10 +269,10 @@ impl Spreads {
         Response::Spread { piece_bytes: tracked.piece_bytes, takes }
     }
 
-    /// Bytes of a copy here, for another reader's host.
+    /// Fills `buffer` from the copy here of another host's file, for another reader's host. Returns the file's length in bytes.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when not all of them are here.
+    /// [`Error::NotFound`] when there is no copy of this stamp here, or it lacks some of the bytes; the disk's own.
     pub(crate) fn read(
         &self,
         ino: InodeId,

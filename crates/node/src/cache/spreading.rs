@@ -19,12 +19,12 @@ use crate::cache::spread::Spreads;
 use crate::cache::taking::Taker;
 use crate::membership::cluster::Cluster;
 
-/// How long a reader waits while no piece comes before it asks their home.
+/// How long a reader waits for bytes to come as pieces before it asks the home for them.
 const READ_PATIENCE: Duration = Duration::from_secs(4);
-/// A thread that waits looks so often whether it is to end.
+/// How often a waiting thread looks whether the copy was ended.
 pub(super) const LOOK: Duration = Duration::from_millis(50);
 
-/// A copy that is being made, or is whole and serves others still.
+/// A cached copy that is made piece by piece, or is whole and still serves other hosts.
 pub(crate) struct Spreading {
     ino: InodeId,
     stamp: Stamp,
@@ -32,14 +32,15 @@ pub(crate) struct Spreading {
     copy: CopyInMaking,
     file: Arc<BackingFile>,
     is_ended: AtomicBool,
-    /// What readers here are about to read.
+    /// What programs here are about to read.
     wanted: Mutex<Wanted>,
-    /// When others read here last.
+    /// When another host read from this copy last.
     used: Mutex<Instant>,
-    /// Locked to wait for pieces.
+    /// The lock of both condition variables.
     arrival: Mutex<()>,
+    /// A piece has come, or the copy was ended.
     has_landed: Condvar,
-    /// A reader here wants more.
+    /// A program here wants more.
     is_read_on: Condvar,
 }
 
@@ -69,7 +70,7 @@ impl Spreading {
         &self.stamp
     }
 
-    /// Whether another host has read here within that time.
+    /// Whether another host has read from this copy within the last `age`.
     pub(super) fn is_used_since(&self, age: Duration) -> bool {
         self.used.lock().elapsed() < age
     }
@@ -83,15 +84,15 @@ impl Spreading {
         self.stamp.home == stamp.home && self.stamp.number <= stamp.number
     }
 
-    /// From now on nothing is read of it.
+    /// Ends the copy: nothing is read from it any more, and readers that wait go to the home.
     pub(crate) fn end(&self) {
         let _arrival = self.arrival.lock();
         self.is_ended.store(true, Ordering::Release);
         self.has_landed.notify_all();
     }
 
-    /// What readers here are about to read and is not here yet, from its first byte on; of several the one that lacks most.
-    /// Empty for nothing.
+    /// The range that programs here are about to read and whose first byte is not here yet; if there are several, the longest.
+    /// Empty if nothing is lacking.
     pub(super) fn lacking(&self) -> Range<u64> {
         let lacks = |range: Range<u64>| {
             let have = self.copy.has_up_to(range.start);
@@ -102,7 +103,7 @@ impl Spreading {
         all.max_by_key(|range| range.end - range.start).unwrap_or(0..0)
     }
 
-    /// Waits a moment for a reader to want more.
+    /// Waits a moment, or until a program here wants more.
     pub(super) fn wait_for_readers(&self) {
         let mut arrival = self.arrival.lock();
         if self.lacking().is_empty() && self.is_alive() {
@@ -110,7 +111,7 @@ impl Spreading {
         }
     }
 
-    /// Fills `buffer`, for another host; whether all of it is here.
+    /// Fills `buffer` for another host. False, and nothing is read, if not all of the bytes are here.
     ///
     /// # Errors
     /// The disk's own.
@@ -127,7 +128,7 @@ impl Spreading {
         self.copy.has(&(0..self.size_bytes))
     }
 
-    /// Adds a piece; false when it cannot be kept.
+    /// Adds a piece and wakes the readers that wait; false when it could not be written.
     pub(super) fn add(&self, offset_bytes: u64, bytes: &[u8]) -> bool {
         self.copy.add(offset_bytes, bytes);
         let _arrival = self.arrival.lock();
@@ -152,7 +153,7 @@ impl Piecewise for Spreading {
     fn comes(&self, range: &Range<u64>) -> bool {
         let goes_on = self.wanted.lock().note(range);
         if goes_on && !self.copy.has(range) {
-            // The thread may wait for something to be wanted.
+            // The thread that takes pieces may be in `wait_for_readers`.
             let _arrival = self.arrival.lock();
             self.is_read_on.notify_all();
         }
@@ -165,7 +166,8 @@ impl Piecewise for Spreading {
         {
             let mut arrival = self.arrival.lock();
             while self.is_alive() && !self.copy.has(&range) {
-                // Of too many that read at several places nothing is taken for the one that came first.
+                // Only a few programs are followed at a time. For one that was forgotten, because others have read since, no pieces
+                // are taken any more, so it must not wait.
                 let is_to_come = self.wanted.lock().covers(&range);
                 if !is_to_come
                     || self.has_landed.wait_for(&mut arrival, LOOK).timed_out()
@@ -181,8 +183,8 @@ impl Piecewise for Spreading {
 }
 
 impl Spreads {
-    /// Has a file that was opened at its home come as its hints wish: those that are broadcast piece by piece, also from other
-    /// readers.
+    /// Decides how the bytes of a file that was opened at its home for reading come here: piece by piece, also from other readers'
+    /// hosts, if its hints say `pattern=broadcast`; else from the home, with a cached copy beside if that is worth it.
     pub(crate) fn begin(
         self: &Arc<Self>,
         inode: &Inode,
@@ -226,7 +228,7 @@ impl Spreads {
         copy.map(Arc::new).ok_or("there is no room for a copy")
     }
 
-    /// Has a thread take the pieces of a copy, and `file` read from it.
+    /// Starts the thread that takes the pieces of a copy, from which `file` is read.
     fn begin_taking(
         self: &Arc<Self>,
         cluster: &Arc<Cluster>,

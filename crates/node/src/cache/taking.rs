@@ -1,4 +1,5 @@
-//! The thread that takes the pieces of a broadcast file for this host, and then serves others (see [`crate::cache::spread`]).
+//! The thread that fetches the pieces of a broadcast file for this host, and then stays to serve other readers' hosts (see
+//! [`crate::cache::spread`]).
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -20,20 +21,21 @@ use crate::membership::cluster::{Cluster, unexpected};
 
 /// How long one piece may take.
 const PIECE_PATIENCE: Duration = Duration::from_secs(5);
-/// How long the home may take to say what to do.
+/// How long the home may take to say which pieces to take next.
 const ASK_PATIENCE: Duration = Duration::from_secs(2);
-/// A copy that got no piece for so long is given up.
+/// A copy that is wanted here and got no piece for this long is given up.
 const STALLED: Duration = Duration::from_secs(10);
-/// A whole copy serves others until nobody here has the file open and nobody asked for so long.
+/// A whole copy serves others until no program here has the file open, and no other host has read from it for this long.
 const LINGERS: Duration = Duration::from_secs(5);
-/// While it does, the home hears of it so often, well before it takes it for gone.
+/// How often this host reports to the home while it takes pieces or serves: well before the home takes it for dead (see
+/// [`crate::cache::spread`]).
 const TOLD_EVERY: Duration = Duration::from_secs(1);
 
 /// The file as it is open at its home.
 pub(crate) trait Source: Send + Sync {
-    /// The host that serves it.
+    /// The host that serves the file.
     fn home(&self) -> NodeId;
-    /// The question for bytes of it, to be asked there.
+    /// The request for a range of its bytes, to be sent to that host.
     fn request(&self, range: &Range<u64>) -> Request;
 }
 
@@ -60,12 +62,13 @@ pub(crate) struct Taker {
     cluster: Arc<Cluster>,
     spreads: Arc<Spreads>,
     copy: Arc<Spreading>,
-    /// As the home says it.
+    /// The length of a piece, as the home says it.
     piece_bytes: u64,
-    /// What to take next, and from whom.
+    /// Pieces to take next, and the host to take each from: another reader's, or the home for `None`.
     planned: VecDeque<(u32, Option<NodeId>)>,
+    /// Pieces that were asked for and have not come.
     flying: Vec<Flying>,
-    /// Of which the home does not know yet.
+    /// Pieces that have come, or could not be fetched, of which the home does not know yet.
     landed: Vec<u32>,
     failed: Vec<u32>,
 }
@@ -88,7 +91,7 @@ impl Taker {
         let spreads = Arc::clone(&self.spreads);
         let copy = Arc::clone(&self.copy);
         let outcome = self.take_all(&source);
-        // The file is closed at its home when the readers here close it.
+        // From here on only programs here keep the file open at its home.
         drop(source);
         let outcome = outcome.and_then(|is_whole| if is_whole { self.serve() } else { Ok(()) });
         if let Err(error) = outcome {
@@ -98,7 +101,7 @@ impl Taker {
         spreads.remove(&copy);
     }
 
-    /// Tells the home that this host takes no more. If that is not heard, silence says it later.
+    /// Tells the home that this host takes and serves nothing more. If the message is lost, the home notices the silence later.
     fn take_leave(&self) {
         let request = Request::Spread {
             ino: self.copy.ino(),
@@ -114,7 +117,7 @@ impl Taker {
         }
     }
 
-    /// Takes pieces until all are here; false when nobody wants them any more.
+    /// Takes pieces until all are here. False if the copy was ended, or no program here has the file open any more.
     fn take_all(&mut self, source: &Arc<impl Source>) -> Result<bool> {
         let mut last_landed = Instant::now();
         let mut last_told = Instant::now();
@@ -144,18 +147,19 @@ impl Taker {
         Ok(true)
     }
 
-    /// Whether a program here has the file open: the table, this thread and its source hold the copy too.
+    /// Whether a program here has the file open. Without one the source is held once, by this thread, and the copy four times: by
+    /// the table of copies, by the source, and twice by this thread.
     fn is_wanted(&self, source: &Arc<impl Source>) -> bool {
         Arc::strong_count(source) > 1 || Arc::strong_count(&self.copy) > 4
     }
 
-    /// Whether the home is to be told what came, and to say what to take next.
+    /// Whether it is time to report to the home, and to ask what to take next.
     fn is_to_ask(&self) -> bool {
         let news = self.landed.len() + self.failed.len();
         is_to_ask(news, self.planned.len() + self.flying.len())
     }
 
-    /// Begins to take what is planned, as much as may be on its way.
+    /// Asks for planned pieces, as many as may be on their way at the same time.
     fn begin(&mut self, source: &Arc<impl Source>) -> Result<()> {
         while has_room_to_take(self.flying.len(), self.piece_bytes)
             && let Some((piece, giver)) = self.planned.pop_front()
@@ -189,6 +193,7 @@ impl Taker {
         Ok(())
     }
 
+    /// Reports to the home what has come and failed. Returns the pieces to take next, and from whom.
     fn tell(&mut self) -> Result<Vec<(u32, Option<NodeId>)>> {
         let lacking = self.copy.lacking();
         let (from, until) =
@@ -226,7 +231,8 @@ impl Taker {
         }
     }
 
-    /// Waits for a piece, or a moment if none is on its way, and keeps all that have come; whether any did.
+    /// Waits for a piece, and keeps all that have come; whether any did. If none is on its way because the home had none to give,
+    /// waits a moment before the home is asked again.
     fn collect(&mut self, source: &Arc<impl Source>) -> Result<bool> {
         if self.flying.is_empty() {
             let waits = !self.copy.lacking().is_empty();
@@ -279,12 +285,12 @@ impl Taker {
         Ok(true)
     }
 
-    /// Stays for others to take pieces from the whole copy.
+    /// Keeps the whole copy for other hosts to read from, until it is ended or no longer used.
     fn serve(&mut self) -> Result<()> {
         self.flying.clear();
         let mut told: Option<Instant> = None;
         loop {
-            // The table and this thread hold the copy.
+            // Without a program the copy is held three times: by the table of copies, and twice by this thread.
             let is_open = Arc::strong_count(&self.copy) > 3;
             let is_used = self.copy.is_used_since(LINGERS);
             if !self.copy.is_alive() || self.spreads.is_closing() || !(is_open || is_used) {
@@ -292,7 +298,7 @@ impl Taker {
             }
             if told.is_none_or(|told| told.elapsed() >= TOLD_EVERY) {
                 if self.tell().is_err() {
-                    // Nobody is sent here any more; who has the file open goes on reading.
+                    // The home will soon send no other host here; programs here that have the file open go on reading.
                     if !is_open {
                         return Ok(());
                     }

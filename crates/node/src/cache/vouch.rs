@@ -45,23 +45,26 @@ const REMINDED: Duration = Duration::from_secs(30);
 /// How long a file is not vouched for after a recall; doubles each time.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
-/// A file that nobody wrote to for this many pauses begins again with the shortest pause.
+/// If a file was not written for this many times its last pause, it begins again with the shortest pause.
 const CALM: u32 = 8;
 /// Most files that are remembered. Forgetting one costs its readers the pages that they have.
 const FILES_MAX: usize = 1 << 16;
 
-/// What one file is vouched for with.
+/// What is known of one file for which this host vouches, or did.
 #[derive(Clone, Copy, Debug)]
 struct Vouch {
-    /// The file that the stamp is of.
+    /// The present stamp, and the backing file with the content; `None` after a recall.
     stamp: Option<(BackingRef, u64)>,
+    /// No stamp is given before this moment.
     pauses_until: Option<Instant>,
+    /// How long the last pause after a recall was.
     pause: Duration,
 }
 
-/// What this host vouches for.
+/// The files for which this host vouches.
 pub(crate) struct Vouches {
     files: Mutex<HashMap<InodeId, Vouch>>,
+    /// The next new stamp.
     next: AtomicU64,
 }
 
@@ -73,7 +76,8 @@ impl Vouches {
         Self { files: Mutex::default(), next: AtomicU64::new(next) }
     }
 
-    /// The stamp of a file's content; 0 for none. To be asked with the entry locked, and nobody writing.
+    /// The stamp of a file's content; 0 while a pause after a recall lasts. To be called with the entry locked, while nobody can
+    /// write to the file.
     pub(crate) fn stamp(&self, ino: InodeId, backing: BackingRef) -> u64 {
         let now = Instant::now();
         let mut files = self.files.lock();
@@ -95,14 +99,15 @@ impl Vouches {
         }
     }
 
-    /// Whether the content is still that of a stamp.
+    /// Whether this host still vouches for the content under `stamp`.
     pub(crate) fn is_current(&self, ino: InodeId, stamp: u64) -> bool {
         let files = self.files.lock();
         let current = files.get(&ino).and_then(|vouch| vouch.stamp);
         current.is_some_and(|(_, current)| current == stamp)
     }
 
-    /// The content may change from now on. `is_followed` if others had to be told.
+    /// Takes the stamp back: the content may change from now on. `is_followed` tells that followers have to be told; then no new
+    /// stamp is given for a while.
     fn withdraw(&self, ino: InodeId, is_followed: bool) {
         let now = Instant::now();
         let mut files = self.files.lock();
@@ -120,30 +125,31 @@ impl Vouches {
 #[derive(Clone, Debug)]
 pub(crate) struct Follower {
     node: NodeId,
-    /// Under which it keeps it; 0 for none.
+    /// The stamp under which it keeps what it reads; 0 if it keeps nothing.
     stamp: u64,
-    /// It knows that the stamp is no more.
+    /// It need not be told any more: a message that the stamp is taken back was sent or is about to be, or it has no stamp.
     is_told: bool,
 }
 
-/// A round of messages to followers; whether all have answered, or nobody waits for them any more.
+/// One round of messages to the followers of a file. True once each has answered, or could not be waited for any longer
+/// ([`PATIENCE`]).
 #[derive(Default)]
 pub(crate) struct Round(AtomicBool);
 
 impl Follower {
-    /// Of a host that keeps what it reads under `stamp`, or nothing under 0.
+    /// A host that keeps what it reads under `stamp`, or nothing if that is 0.
     pub(crate) const fn new(node: NodeId, stamp: u64) -> Self {
         Self { node, stamp, is_told: stamp == 0 }
     }
 
-    /// Whether it is this host's, with this stamp.
+    /// Whether this is the host `node`, with this stamp.
     pub(crate) fn is_of(&self, node: &NodeId, stamp: u64) -> bool {
         self.stamp == stamp && self.node == *node
     }
 }
 
 impl Round {
-    /// Whether all have answered, or nobody waits for them any more.
+    /// Whether a writer need not wait for this round any longer.
     pub(crate) fn is_over(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
@@ -159,8 +165,8 @@ pub(crate) enum Recalling {
 }
 
 impl Vouches {
-    /// Takes the stamp of a file back, to which somebody is about to write, and tells its followers; `recall` is where
-    /// the file's entry keeps that they are being told.
+    /// Called before somebody writes to a file: takes its stamp back, and has a thread tell its followers. The file's entry keeps
+    /// the round of messages in `recall`.
     pub(crate) fn recall(
         &self,
         cluster: &Arc<Cluster>,
@@ -202,7 +208,8 @@ impl Vouches {
     }
 }
 
-/// Tells each of `hosts`, all at once.
+/// Tells all `hosts` at the same time that the stamp given with each is taken back. The round is over after the first attempt;
+/// hosts that did not answer are told again in the background (see [`REMINDED`]).
 fn tell_all(cluster: &Cluster, ino: InodeId, mut hosts: Vec<(NodeId, u64)>, round: &Round) {
     let deadline = Instant::now() + REMINDED;
     loop {
@@ -239,12 +246,12 @@ fn tell(cluster: &Cluster, ino: InodeId, (host, stamp): &(NodeId, u64)) -> Resul
     }
 }
 
-/// What a host that has opened a file here is to know of it.
+/// A file that another host has opened here.
 pub(crate) struct PeerOpening {
     pub(crate) size_bytes: u64,
-    /// Under which it may keep what it reads, or 0.
+    /// The stamp under which that host may keep what it reads, or 0.
     pub(crate) stamp: u64,
-    /// What it reads under that.
+    /// The backing file that it reads, also after a cut has moved the inode to another one; none if its reads go by the inode.
     pub(crate) pinned: Option<Arc<BackingFile>>,
 }
 

@@ -1,4 +1,4 @@
-//! When a cached copy is used and made: it is taken up when the file is opened, and begun when the file is read.
+//! Which cached copy may be read for an inode, and when a new one is begun: both are decided when a program opens the file.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,13 +14,13 @@ use crate::body::integrity::{stored_sums, sum_file};
 use super::{Copy, CopyInMaking, GAPS_MAX, Progress, RemoteCache};
 
 impl RemoteCache {
-    /// The copy of an inode's content that is here, if it is still true.
+    /// The cached copy of an inode that is here, if it still has the inode's content.
     pub(crate) fn true_copy(&self, inode: &Inode) -> Option<LocalBody> {
         let copy = self.get(inode.ino).filter(|copy| self.is_true(inode, copy));
         let counter = if copy.is_some() { &self.hits } else { &self.misses };
         counter.fetch_add(1, Ordering::Relaxed);
         let Some(copy) = copy else {
-            // One of no version may show to be true when the content is summed.
+            // Without sums in the record a copy cannot be compared, so it stays until there are some: it may be valid then.
             if inode.checksummed {
                 self.forget(inode.ino);
             }
@@ -29,7 +29,7 @@ impl RemoteCache {
         Some(LocalBody { backing: copy.backing, ro: copy.file, rw: None })
     }
 
-    /// Whether a body that is a copy still has the content of `inode`.
+    /// Whether the cached copy in the backing file `backing` still has the content of `inode`.
     pub(crate) fn is_true_of(&self, inode: &Inode, backing: BackingRef) -> bool {
         let copy = self.get(inode.ino).filter(|copy| copy.backing == backing);
         copy.is_some_and(|copy| self.is_true(inode, &copy))
@@ -40,8 +40,8 @@ impl RemoteCache {
         self.get(inode.ino).is_some_and(|copy| self.is_true(inode, &copy))
     }
 
-    /// Of the same version, or of another one with the same content: the version changes with names and permissions
-    /// as well.
+    /// Whether a copy has the content of `inode`: it is of the same version, or has the same sums. A newer version may have
+    /// the same content, because names and permissions change the version as well.
     fn is_true(&self, inode: &Inode, copy: &Copy) -> bool {
         if copy.version == Some(inode.version) {
             return true;
@@ -56,6 +56,8 @@ impl RemoteCache {
         })
     }
 
+    /// Compares a copy with the sums in the record. Notes the sums of the copy, and the version if they are equal, so that the
+    /// next open need not compare.
     fn has_same_sums(&self, inode: &Inode, copy: &Copy) -> Result<bool> {
         let stored = stored_sums(&self.namespace, inode.ino)?;
         let own = match &copy.sums {
@@ -73,8 +75,9 @@ impl RemoteCache {
         Ok(is_same)
     }
 
-    /// Takes a copy out of the cache, to become the file of its inode, and whether it is true. One that is not true
-    /// is taken only if it `is_open`: then the kernel can read no other file.
+    /// Takes a copy out of the cache, to become the backing file of its inode; also returns whether it has the inode's content.
+    /// An outdated copy is thrown away instead, unless it `is_open` by passthrough: until the last close the kernel can read no
+    /// other file, so the caller has to bring this one up to date.
     pub(crate) fn take_out(&self, inode: &Inode, is_open: bool) -> Option<(LocalBody, bool)> {
         let is_true = self.has_true_copy(inode);
         let copy = self.held.lock().take(inode.ino)?;
@@ -88,11 +91,11 @@ impl RemoteCache {
         Some((LocalBody { backing: copy.backing, ro: copy.file, rw: None }, is_true))
     }
 
-    /// A copy that the kernel reads past us is about to be brought to another content, in place: until then it is true of
-    /// no version.
+    /// Called before the content of a copy that the kernel reads by passthrough is replaced in place. Until
+    /// [`end_renewal`](Self::end_renewal) the copy is valid for no version.
     ///
     /// # Errors
-    /// [`Error::Busy`] if the file is no copy that is kept.
+    /// [`Error::Busy`] if the file is no longer a cached copy.
     pub(crate) fn begin_renewal(&self, ino: InodeId, backing: BackingRef) -> Result<()> {
         if !self.holds(backing) {
             return Err(Error::Busy(
@@ -103,7 +106,10 @@ impl RemoteCache {
         Ok(())
     }
 
-    /// It has that content, of `version` if it is of a single one.
+    /// The copy has its new content, of `size_bytes`; `version` is `None` if the file may have changed while it was copied.
+    ///
+    /// # Errors
+    /// The system's own, for the file's attributes.
     pub(crate) fn end_renewal(
         &self,
         ino: InodeId,
@@ -121,7 +127,7 @@ impl RemoteCache {
         Ok(())
     }
 
-    /// Begins a copy of a file that is about to be read from another host, if that is worth it.
+    /// Begins a copy of a file that is about to be read from another host, if the policy finds it worth keeping.
     pub(crate) fn begin(self: &Arc<Self>, inode: &Inode, hints: &HintSet) -> Option<CopyInMaking> {
         let copy = self.begin_copy(inode, hints, (inode.checksummed, hints.cache()), GAPS_MAX);
         let is_reused = hints.pattern() == Some(Pattern::Reuse);
@@ -132,8 +138,8 @@ impl RemoteCache {
         copy
     }
 
-    /// The same for one that comes piece by piece under a stamp of its home: it is of one content, also if nobody has
-    /// summed it yet.
+    /// As [`begin`](Self::begin), for a copy that is made piece by piece under a stamp of the home. All its bytes are of one
+    /// content, because the home vouches for that, even if the content is not summed yet; gaps do not matter.
     pub(crate) fn begin_vouched(
         self: &Arc<Self>,
         inode: &Inode,
