@@ -1,9 +1,9 @@
 //! The bytes of files: beside the inode, in a backing file here, at other hosts, or in the lower file system.
 //!
-//! Owns what is open of them, and what makes, names and opens them ([`Bodies`]).
+//! Owns the open bodies, and [`Bodies`], which makes backing files, has records name them, and opens them.
 //! Asks `space` for backing files, and `membership` for what other hosts have.
-//! Promises that a file is named by a record only once its bytes are in it, and that what no record names is given
-//! back. It knows nothing of live inodes: whoever holds a body says what is to become of it.
+//! Promises that a record names a backing file only once its bytes are in it, and that a file that no record names is given
+//! back. It knows nothing of live inodes: its callers say what is to become of a body.
 
 mod alone;
 pub(crate) mod beside;
@@ -40,26 +40,27 @@ use crate::space::tiers::{MakesRoom, Tiers};
 
 /// Where the bytes of a live file are.
 pub(crate) enum Body {
-    /// In memory; the record has them when the overlay is clean.
+    /// In memory; the metadata has the same bytes unless the overlay is dirty.
     Inline(Vec<u8>),
-    /// In a backing file.
+    /// In a backing file of this host.
     Local(LocalBody),
-    /// At another host, with a true copy here that nobody writes to.
+    /// At another host, with a valid cached copy here, which is read and never written.
     Kept(LocalBody),
     /// At another host.
     Remote(Arc<RemoteFile>),
-    /// Dealt over several hosts.
+    /// In chunks that are dealt over several hosts.
     Striped(Arc<StripedFile>),
     /// In the lower file system; never written.
     Lower(LowerBody),
 }
 
-/// An open backing file.
+/// An open backing file of this host.
 pub(crate) struct LocalBody {
     pub(crate) backing: BackingRef,
-    /// Read-only, so that a lease can be asked of it; also what the kernel gets for passthrough.
+    /// The descriptor for reading, which the kernel gets for passthrough as well. It is read-only because the kernel grants a
+    /// lease on a file, which shows that the file has settled, only on such a descriptor.
     pub(crate) ro: Arc<BackingFile>,
-    /// Opened when the process itself writes, closed with the last writer.
+    /// The descriptor for writing: opened when this process writes for the first time, closed with the last writer.
     pub(crate) rw: Option<Arc<BackingFile>>,
 }
 
@@ -68,7 +69,7 @@ impl LocalBody {
         Self { backing, ro: Arc::new(file), rw: None }
     }
 
-    /// The descriptor that the process writes through.
+    /// The descriptor for writing, which is opened if it is not open yet.
     pub(crate) fn writer(&mut self, tiers: &Tiers) -> Result<Arc<BackingFile>> {
         if let Some(rw) = &self.rw {
             return Ok(Arc::clone(rw));
@@ -80,13 +81,13 @@ impl LocalBody {
     }
 }
 
-/// Chooses which of a file's copies is read here.
+/// Chooses which copy of a file this host reads: its own, a cached copy, or one at another host.
 pub(crate) trait OpensCopies: Send + Sync {
-    /// Opens the copy that is read here of a file in backing files.
+    /// Opens, for reading, the copy that this host reads of a file that is in backing files.
     fn open_copy(&self, inode: &Inode, hints: &HintSet) -> Result<Body>;
 }
 
-/// What [`Bodies`] are made of.
+/// What [`Bodies`] is made of.
 pub(crate) struct BodyParts<'p> {
     pub(crate) namespace: &'p Arc<Namespace>,
     pub(crate) tiers: &'p Arc<Tiers>,
@@ -102,7 +103,7 @@ pub(crate) struct BodyParts<'p> {
     pub(crate) lower: Lower,
 }
 
-/// Opens the bytes of files, and makes and names those here.
+/// Opens the bodies of files, makes backing files on this host, and has records name them.
 pub(crate) struct Bodies {
     namespace: Arc<Namespace>,
     tiers: Arc<Tiers>,
@@ -112,7 +113,7 @@ pub(crate) struct Bodies {
     copies: Arc<dyn OpensCopies>,
     /// Whether other hosts work in the same store.
     is_shared: bool,
-    /// Whether a mark is to be on stable storage before what it marks.
+    /// Whether the mark of an unsettled inode has to be on stable storage before the file may change (durability `sync`).
     is_durable: bool,
     pub(crate) lower: Lower,
     pub(crate) stripes: Stripes,
@@ -129,7 +130,8 @@ fn unserved(inode: &Inode, what: &str, name: &str) -> Error {
     }
 }
 
-/// A body as its record says, or as what was found in the place that the record names.
+/// A body that was opened, and the length in bytes that counts for it: the record's, or for a file of the lower file system the
+/// one that was found there.
 pub(crate) struct Loaded {
     pub(crate) body: Body,
     pub(crate) size_bytes: u64,
@@ -170,12 +172,14 @@ impl Bodies {
     /// Opens the body of `inode`.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the inode was removed since its record was read, [`Error::Busy`] when it was changed.
+    /// [`Error::NotFound`] when the inode was removed since its record was read, [`Error::Busy`] when its record was changed
+    /// since, [`Error::Corrupt`] for a body that is damaged or needs a newer version of this program.
     pub(crate) fn load(&self, inode: &Inode, hints: &HintSet) -> Result<Loaded> {
         self.load_recorded(inode, hints).map_err(|error| self.explained(inode, error))
     }
 
-    /// Explains why the bytes of a record were not found: if the record has changed or gone since, nothing is damaged.
+    /// The error to report if the body of `inode` could not be opened because of `error`. If the record was changed or removed
+    /// since it was read, that is the reason, and nothing is damaged.
     pub(crate) fn explained(&self, inode: &Inode, error: Error) -> Error {
         match self.namespace.version(inode.ino) {
             Err(Error::NotFound) => Error::NotFound,
@@ -186,7 +190,7 @@ impl Bodies {
         }
     }
 
-    /// Whether the record was changed or removed since it was read, or nobody can say.
+    /// Whether the record was changed or removed since it was read, or this cannot be found out.
     pub(crate) fn may_have_changed(&self, inode: &Inode) -> bool {
         !self.namespace.version(inode.ino).is_ok_and(|now| now == inode.version)
     }
@@ -210,9 +214,9 @@ impl Bodies {
         Ok(Loaded { body, size_bytes })
     }
 
-    /// The stored sums of an inode whose record was `known`; none if the record has changed: the sums may then be those of
-    /// content that another host has published since, and not of the bytes that are open here. None too if some are missing:
-    /// then the file is being removed, and the record that is kept here is older for a moment than the engine's.
+    /// The stored sums of the inode with the record `known`. None if the record has changed since: the sums may then be those of
+    /// content that another host has published, and not of the bytes that are open here. None too if some sums are missing
+    /// because the file is being removed: then the record that is kept here is older for a moment than the engine's.
     pub(crate) fn stored_sums(
         &self,
         ino: InodeId,
@@ -236,6 +240,10 @@ impl Bodies {
     }
 }
 
+/// The bytes of an inline body.
+///
+/// # Errors
+/// [`Error::Corrupt`] if they are missing, or not as many as the record says.
 pub(crate) fn load_inline(namespace: &Namespace, inode: &Inode) -> Result<Vec<u8>> {
     let (bytes, wanted_bytes) = (namespace.get_body(inode.ino)?, inode.size_bytes);
     let what = match bytes {

@@ -1,4 +1,4 @@
-//! Bodies without a node: what is made and named, and what the lower file system brings.
+//! Tests of bodies without a node: making backing files, naming them in records, and reading the lower file system.
 
 #![cfg(test)]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
@@ -25,7 +25,7 @@ use crate::space::ledger::{FileEvents, Ledger};
 use crate::space::placing::Placing;
 use crate::space::tiers::{MakesRoom, Tiers, one_tier};
 
-/// Files that have changed in the lower file system.
+/// Remembers which files have changed in the lower file system.
 #[derive(Default)]
 struct Changed(Mutex<Vec<InodeId>>);
 

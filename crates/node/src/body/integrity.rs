@@ -14,10 +14,11 @@ const SUMMED_BLOCKS_MAX: u64 = 1 << 26;
 /// Blocks read at once while summing a whole file.
 const BATCH_BLOCKS: u64 = 16;
 
-/// Reads a range and verifies it, which takes whole blocks.
+/// Reads a range and verifies it. Sums are those of whole blocks, so the blocks around the range are read with it. Returns how
+/// many bytes were read; fewer than asked for only at the end of the file.
 ///
 /// # Errors
-/// [`Error::Corrupt`], naming the block, for bytes that are not what their sums say.
+/// [`Error::Corrupt`], naming the block, for bytes that do not have their sums.
 pub(crate) fn read_verified(
     ino: InodeId,
     sums: &BlockSums,
@@ -44,8 +45,8 @@ pub(crate) fn read_verified(
     Ok(len)
 }
 
-/// Compares blocks, of which the first has the number `first`, with their sums. They are fewer than the `wanted` bytes only
-/// where the file ends, and there the sums end too.
+/// Compares `blocks`, of which the first has the number `first`, with their sums. If they are fewer than the `wanted` bytes the
+/// file has ended; it is damaged if there are sums of further blocks.
 fn verify(ino: InodeId, sums: &BlockSums, first: u64, blocks: &[u8], wanted: usize) -> Result<()> {
     let first = usize::try_from(first).unwrap_or(usize::MAX);
     let refuse = |index: usize| Err(corrupt_block(ino, index as u64));
@@ -58,17 +59,17 @@ fn verify(ino: InodeId, sums: &BlockSums, first: u64, blocks: &[u8], wanted: usi
     if blocks.len() < wanted && end < sums.len() { refuse(end) } else { Ok(()) }
 }
 
-/// A block of a file is not what its sum says.
+/// The error for a block that does not have its sum.
 pub(super) fn corrupt_block(ino: InodeId, index: u64) -> Error {
     Error::Corrupt { ino, what: format!("block {index} of the content") }
 }
 
-/// Whether a file of that length is summed.
+/// Whether a file of this length is short enough to be summed.
 pub(crate) const fn is_summable(size_bytes: u64) -> bool {
     size_bytes.div_ceil(BLOCK_BYTES) <= SUMMED_BLOCKS_MAX
 }
 
-/// The extras that store `sums` with the inode's record.
+/// The further changes of a commit that store `sums` with the inode's record, in place of all former ones.
 pub(crate) fn checksum_extras(sums: &BlockSums) -> Vec<Extra> {
     let lists = (0u32..).zip(sums.records());
     std::iter::once(Extra::DeleteChecksums { from: 0 })
@@ -104,8 +105,8 @@ pub(crate) fn sum_file(file: &BackingFile) -> Result<BlockSums> {
     summed.map(|summed| summed.sums).ok_or(Error::FileTooLarge)
 }
 
-/// Sums a whole file, without reading its holes; `None` for one that is too long, and once `is_cancelled` says so, which it is
-/// asked at every step.
+/// Sums a whole file, without reading its holes. `None` if the file is too long, or once `is_cancelled` returns true; that is
+/// called before each read.
 pub(crate) fn sum_file_unless(
     file: &BackingFile,
     is_cancelled: impl Fn() -> bool,
@@ -136,7 +137,7 @@ pub(crate) fn sum_file_unless(
                 summed.push(block_sum(block));
             }
             if n < wanted {
-                // It was cut meanwhile; whoever asked finds that out.
+                // The file was cut meanwhile; the caller finds out that it has changed.
                 return Ok(Some(summed));
             }
             at = next;
@@ -151,25 +152,25 @@ impl Summed {
     }
 }
 
-/// The next blocks, at or after `from`, that are not wholly in a hole; none before the end is an empty range there.
+/// The next blocks, at or after the block `from`, that are not wholly in a hole; an empty range at the end if there are none.
 fn next_data(file: &BackingFile, from: u64, size_bytes: u64) -> Result<Range<u64>> {
     let end = size_bytes.div_ceil(BLOCK_BYTES);
     let data = match file.seek(from * BLOCK_BYTES, false) {
         Ok(data) => data.min(size_bytes),
         Err(Error::NoData) => return Ok(end..end),
-        // The file system tells of no holes.
+        // The file system cannot tell where holes are, so all is read.
         Err(_) => return Ok(from..end),
     };
     let hole = match file.seek(data, true) {
         Ok(hole) => hole.min(size_bytes),
-        // It was cut meanwhile.
+        // The file was cut meanwhile.
         Err(Error::NoData) => size_bytes,
         Err(error) => return Err(error),
     };
     Ok(data / BLOCK_BYTES..hole.div_ceil(BLOCK_BYTES))
 }
 
-/// The sum of a block in a hole that ends so far away, or at the end of the block.
+/// The sum of a block of zeros with `left_bytes` of the file left from its start on; the last block may be shorter than others.
 pub(super) fn hole_sum(left_bytes: u64) -> u64 {
     static WHOLE: LazyLock<u64> = LazyLock::new(|| block_sum(&vec![0; block_len()]));
     if left_bytes >= BLOCK_BYTES {
@@ -193,7 +194,7 @@ mod tests {
 
     use super::*;
 
-    /// A file of so many bytes with `pieces` of data in it, and what all of it is.
+    /// A file of `size` bytes with data in `pieces`, each an offset and a length, and all its content.
     fn sparse(size: usize, pieces: &[(usize, usize)]) -> (BackingFile, Vec<u8>) {
         let file = tempfile::tempfile().unwrap();
         file.set_len(size as u64).unwrap();
@@ -234,7 +235,7 @@ mod tests {
         assert_eq!(summed.sums.len(), 10 << 14);
         assert!(summed.read_bytes <= 4 * BLOCK_BYTES, "{} bytes read", summed.read_bytes);
         assert!(sum_file_unless(&file, || true).unwrap().is_none());
-        // What is so long that its sums alone would fill the memory is not summed.
+        // A file is not summed if its sums alone would fill the memory.
         file.set_len(i64::MAX.cast_unsigned()).or_else(|_| file.set_len(15 << 40)).unwrap();
         assert!(sum_file_unless(&file, || false).unwrap().is_none());
         assert!(matches!(sum_file(&file), Err(Error::FileTooLarge)));

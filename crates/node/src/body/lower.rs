@@ -1,5 +1,5 @@
-//! The lower file system in the namespace: its names appear when they are first used, its files are read where
-//! they are, and nothing there is ever changed.
+//! The lower file system in the namespace: its names get inodes when they are first used, its files are read where they are,
+//! and nothing there is ever changed.
 //!
 //! ```text
 //! lookup   name not here → name there, not hidden → an inode with its attributes (layout lower)
@@ -7,8 +7,8 @@
 //! remove   hide the name, then remove it
 //! open     to read: the file there, attributes renewed if it changed; to write: copied to a tier first
 //! ```
-//! A directory that came from there keeps its layout `lower` with its path there, whatever it is renamed to:
-//! that is where further names of it are looked for.
+//! A directory that was adopted from the lower file system keeps its layout `lower` with its path there, even if it is renamed
+//! in the store: further names in it are looked for under that path.
 
 use std::collections::{HashMap, HashSet};
 use std::os::unix::ffi::OsStrExt;
@@ -23,16 +23,16 @@ use intarsia_types::{Error, FileKind, InodeId, Layout, LowerStamp, Result};
 
 use crate::clock::now;
 
-/// The directory at the lower root that holds the overflow of stores. It shows in no store.
+/// The directory at the lower root that holds the overflow of stores: files for which no tier has room. It shows in no store.
 pub const OVERFLOW_NAME: &str = ".intarsia-overflow";
-/// Names listed here at once when a listing is made complete.
+/// How many of a directory's names in the store are read at a time when its names are adopted.
 const PAGE: usize = 1000;
-/// Positions below this are the start of a listing.
+/// A listing that begins below this position begins at the start of the directory.
 const FIRST_COOKIE: u64 = 3;
-/// A directory that changed there so lately may change again without its time showing it.
+/// A directory that changed less than this ago may change again without its time changing: times are coarse there.
 const COARSE: Duration = Duration::from_secs(2);
 
-/// Whoever has open what the lower file system changes.
+/// Is told of files that have changed in the lower file system.
 pub(crate) trait LowerEvents: Send + Sync {
     /// A file has changed there: what was read of it is outdated.
     fn note_changed(&self, ino: InodeId);
@@ -43,9 +43,9 @@ pub(crate) struct Lower {
     namespace: Arc<Namespace>,
     events: Arc<dyn LowerEvents>,
     tree: Option<LowerTree>,
-    /// Directories all of whose names have been taken over, and what they were like there then.
+    /// Directories all of whose names were adopted, with their lower stamps of then.
     complete: Mutex<HashMap<InodeId, LowerStamp>>,
-    /// Files that changed there since the kernel may have cached their pages.
+    /// Files that have changed there, so that pages of them that the kernel has cached are outdated.
     outdated: Mutex<HashSet<InodeId>>,
 }
 
@@ -62,8 +62,8 @@ impl LowerBody {
     }
 }
 
-/// The lower file system that is asked for, or that the store was made with. It stays the same for
-/// the life of the store, because records name paths in it.
+/// Opens the lower file system that is asked for, or that the store was made with. It stays the same for the life of the store,
+/// because records name paths in it.
 ///
 /// # Errors
 /// [`Error::Invalid`] when the store was made with another one; the system's own, naming the path.
@@ -96,7 +96,7 @@ pub(crate) fn open_tree(wanted: Option<&Path>, namespace: &Namespace) -> Result<
 }
 
 impl Lower {
-    /// Over `tree`, or over none.
+    /// Over the lower file system `tree`, or over none.
     pub(crate) fn new(
         tree: Option<LowerTree>,
         namespace: &Arc<Namespace>,
@@ -111,13 +111,13 @@ impl Lower {
         }
     }
 
-    /// Where it is; none when the store lies over none.
+    /// The path of the lower file system; none when the store lies over none.
     pub(crate) fn path(&self) -> Option<&Path> {
         self.tree.as_ref().map(LowerTree::path)
     }
 }
 
-/// What is to be a new inode for an entry there.
+/// The new inode for an entry of the lower file system.
 fn describe(tree: &LowerTree, path: Vec<u8>, entry: &LowerEntry) -> Result<NewInode> {
     let mut new = NewInode::new(entry.kind, entry.perm, entry.uid, entry.gid);
     new.rdev = entry.rdev;
@@ -126,7 +126,7 @@ fn describe(tree: &LowerTree, path: Vec<u8>, entry: &LowerEntry) -> Result<NewIn
         FileKind::Symlink => new.target = Some(tree.read_link(&path)?),
         FileKind::Regular | FileKind::Directory => {
             let acceptable = |(name, value): &(Vec<u8>, Vec<u8>)| {
-                // What a hint of an earlier store says is advice; a malformed one is left behind.
+                // Hints of an earlier store are taken over; a malformed one is left out, since hints are only advice.
                 let name = std::str::from_utf8(name).unwrap_or_default();
                 !matches!(crate::space::hints::parse_attribute(name, value), Some(Err(_)))
             };
@@ -149,7 +149,7 @@ fn origin_of(entry: &LowerEntry) -> Origin {
     }
 }
 
-/// Where the entries of a directory are in the lower file system, if it has any there.
+/// The path of a directory in the lower file system, if it is a merged directory.
 fn path_below(dir: &Inode) -> Option<&[u8]> {
     match &dir.layout {
         _ if !dir.is_directory() => None,
@@ -159,7 +159,7 @@ fn path_below(dir: &Inode) -> Option<&[u8]> {
     }
 }
 
-/// Whether a name in a directory there is that of the overflow.
+/// Whether a name is that of the overflow, in the directory with the lower path `dir`.
 fn is_overflow(dir: &[u8], name: &[u8]) -> bool {
     dir.is_empty() && name == OVERFLOW_NAME.as_bytes()
 }
@@ -168,10 +168,10 @@ fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
     if dir.is_empty() { name.to_vec() } else { [dir, b"/", name].concat() }
 }
 
-/// Names: taking over and hiding.
+/// Names: adopting and hiding.
 impl Lower {
-    /// Makes `name` exist here if the lower file system has it in this directory and it is not hidden.
-    /// Returns whether it did.
+    /// Adopts `name` if the lower file system has it in this directory and it is not hidden. Returns whether it exists in the
+    /// store then.
     pub(crate) fn adopt_name(&self, parent: InodeId, name: &[u8]) -> Result<bool> {
         let Some(tree) = &self.tree else { return Ok(false) };
         let dir = self.namespace.get(parent)?;
@@ -197,20 +197,21 @@ impl Lower {
         }
     }
 
-    /// As [`adopt_name`](Self::adopt_name), for whoever is about to use the name without having looked it up;
-    /// a name that is here already needs nothing.
+    /// As [`adopt_name`](Self::adopt_name), called before a name is changed that nobody has looked up; does nothing for a name that
+    /// is in the store already.
     pub(crate) fn adopt_for_change(&self, parent: InodeId, name: &[u8]) -> Result<()> {
         if self.tree.is_none() {
             return Ok(());
         }
         match self.namespace.lookup(parent, name) {
             Err(Error::NotFound) => self.adopt_name(parent, name).map(|_| ()),
-            // Whatever is wrong with the name, the change itself will say.
+            // If the name cannot be looked up, the change will fail with the same error.
             _ => Ok(()),
         }
     }
 
-    /// Before a name goes: what the lower file system has under it must not come back.
+    /// Called before a name is removed or renamed: hides the name of the lower file system, if it has one there, so that it does
+    /// not show again.
     pub(crate) fn hide_name(&self, parent: InodeId, name: &[u8]) -> Result<()> {
         let Some(tree) = &self.tree else { return Ok(()) };
         self.adopt_for_change(parent, name)?;
@@ -224,7 +225,8 @@ impl Lower {
         }
     }
 
-    /// Before a directory is removed or replaced: whether it is empty is to be known here.
+    /// Called before a directory is removed or replaced: adopts all names in it, because the store alone decides whether it is
+    /// empty.
     pub(crate) fn complete_named(&self, parent: InodeId, name: &[u8]) -> Result<()> {
         if self.tree.is_none() {
             return Ok(());
@@ -235,8 +237,7 @@ impl Lower {
         }
     }
 
-    /// Makes all names of the lower file system that show in a directory exist here, at the start of a
-    /// listing.
+    /// Adopts all names of the lower file system that show in a directory, at the start of a listing of it.
     pub(crate) fn complete(&self, dir: InodeId, after_cookie: u64) -> Result<()> {
         let Some(tree) = self.tree.as_ref().filter(|_| after_cookie < FIRST_COOKIE) else {
             return Ok(());
@@ -245,7 +246,7 @@ impl Lower {
         let Some(path) = path_below(&dir) else { return Ok(()) };
         let before = match tree.entry(path) {
             Ok(entry) => entry.stamp,
-            // It was removed there: nothing of it is left but what is here.
+            // The directory was removed there, so there are no names to adopt.
             Err(Error::NotFound) => return Ok(()),
             Err(e) => return Err(e),
         };
@@ -269,6 +270,7 @@ impl Lower {
         Ok(())
     }
 
+    /// Adds the names that a directory has in the store to `names`.
     fn names_here(&self, dir: InodeId, names: &mut HashSet<Vec<u8>>) -> Result<()> {
         let mut after = 0;
         loop {
@@ -282,8 +284,8 @@ impl Lower {
 
 /// Files: attributes, bytes, and the copy before the first write.
 impl Lower {
-    /// The record with the attributes of the lower file if that has changed since they were taken over.
-    /// When it is gone or cannot be looked at the record stays; who opens the file is told.
+    /// The record of a file; if the file has changed in the lower file system, with its present attributes. If the file is gone or
+    /// its attributes cannot be read, the record stays as it is, and the next open fails.
     pub(crate) fn renewed(&self, inode: Inode) -> Result<Inode> {
         let (Some(tree), Layout::Lower { path, stamp }) = (&self.tree, &inode.layout) else {
             return Ok(inode);
@@ -299,12 +301,13 @@ impl Lower {
         }
     }
 
-    /// Records what a lower file has become. What was changed of its attributes here gives way.
+    /// Records the present attributes of a file that has changed in the lower file system. They replace attributes that were
+    /// changed in the store.
     fn take_over(&self, inode: &Inode, entry: &LowerEntry) -> Result<Inode> {
         self.outdated.lock().insert(inode.ino);
         self.events.note_changed(inode.ino);
         self.namespace.update(inode.ino, |now| {
-            // Somebody may have copied, renewed or truncated it meanwhile.
+            // The file may have been copied up, renewed or truncated meanwhile.
             if now.layout != inode.layout {
                 return Ok(());
             }
@@ -319,12 +322,16 @@ impl Lower {
         })
     }
 
-    /// Whether pages that the kernel cached of a file at an earlier open may be those of another content.
+    /// Whether the file has changed in the lower file system, so that pages that the kernel cached at an earlier open are outdated.
+    /// True only once for each change.
     pub(crate) fn take_outdated(&self, ino: InodeId) -> bool {
         self.tree.is_some() && self.outdated.lock().remove(&ino)
     }
 
-    /// Opens a lower file; the record that fits what was opened comes with it.
+    /// Opens a file of the lower file system. Returns the record that fits what was opened with it.
+    ///
+    /// # Errors
+    /// ESTALE if the file was removed there; the system's own.
     pub(crate) fn open(&self, inode: &Inode) -> Result<(LowerBody, Inode)> {
         let Layout::Lower { path, stamp } = &inode.layout else { return Err(Error::BadHandle) };
         let Some(tree) = &self.tree else {
@@ -353,11 +360,15 @@ impl Lower {
 const EIO: i32 = 5;
 const ESTALE: i32 = 116;
 
+/// The error for a copy of a file that changes meanwhile in the lower file system.
 pub(super) fn changing() -> Error {
     Error::Busy("the file is being changed in the lower file system".into())
 }
 
-/// Copies all bytes of a file that stays as it was when it was opened.
+/// Copies all bytes of a file of the lower file system.
+///
+/// # Errors
+/// [`Error::Busy`] if the file is no longer as its `stamp` says, so that the copy may be a mixture; the system's own.
 pub(crate) fn copy_unchanged(
     source: &BackingFile,
     target: &BackingFile,

@@ -1,4 +1,4 @@
-//! Backing files that are made here for what stood beside an inode or in the lower file system, and records that name them.
+//! Makes backing files on this host for bytes that stood beside an inode or in the lower file system, and has records name them.
 
 use intarsia_meta::{Extra, Inode};
 use intarsia_store::BackingFile;
@@ -8,25 +8,26 @@ use crate::body::lower::{LowerBody, changing, copy_unchanged};
 use crate::body::{Bodies, LocalBody};
 
 impl Bodies {
-    /// The tier here for a file with such hints, after cached copies have made way.
+    /// The tier of this host for a new file with these hints, after cached copies have made way.
     pub(crate) fn tier_here(&self, hints: &HintSet) -> Result<TierId> {
         self.makes_room.make_room();
         self.placing.tier_here(hints.tier())
     }
 
-    /// A new backing file of `tier`, which no record names yet.
+    /// Takes an empty backing file of `tier`, which no record names yet.
     fn take(&self, tier: TierId) -> Result<LocalBody> {
         let (backing, file) = self.tiers.take_file(tier, &self.namespace)?;
         Ok(LocalBody::new(backing, file))
     }
 
-    /// Fills a new backing file; the descriptor for that is closed afterwards.
+    /// Has `fill` write a new backing file through a descriptor that is closed afterwards.
     fn fill(&self, new: &LocalBody, fill: impl FnOnce(&BackingFile) -> Result<()>) -> Result<()> {
         let tier = self.tiers.get(new.backing.tier)?;
         fill(&tier.open_file(new.backing.file, true)?)
     }
 
-    /// Passes on the outcome of something that was done with a new backing file; gives the file back if it failed.
+    /// Returns the new backing file with the value of `outcome`, what was done with it. If that failed, removes the file and
+    /// returns the error; if it is a commit that may have been made, the file is kept as an in-doubt file.
     fn or_give_back<T>(
         &self,
         ino: InodeId,
@@ -44,7 +45,8 @@ impl Bodies {
         }
     }
 
-    /// Makes a backing file of `tier` that holds `bytes`, last changed at `mtime` if that is known. No record names it yet.
+    /// Makes a backing file of `tier` that holds `bytes`, with the modification time `mtime` if that is given. No record names it
+    /// yet.
     pub(crate) fn write_out(
         &self,
         ino: InodeId,
@@ -63,8 +65,8 @@ impl Bodies {
         self.or_give_back(ino, new, written).map(|(new, ())| new)
     }
 
-    /// Has the record of `ino` name a new backing file, in place of what stands beside the inode, and say that it may
-    /// be being written. `extras` is what the change depends on.
+    /// Has the record of `ino` name a new backing file in place of the bytes beside the inode, and marks the inode as unsettled in
+    /// the same commit. `extras` are the conditions of the commit.
     pub(crate) fn name(
         &self,
         ino: InodeId,
@@ -96,8 +98,11 @@ impl Bodies {
         Ok((new, copied))
     }
 
-    /// Copies a file of the lower file system to a tier, where it can be written, unless it was `copied` before. Returns the
-    /// copy and the new record, which is changed once the bytes are there. `extras` is what the change depends on.
+    /// Copies a file of the lower file system to a tier, where it can be written, unless it was `copied` before, and then has the
+    /// record name the copy. Returns the copy and the new record. `extras` are the conditions of the commit.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] if the copy does not fit the tier, [`Error::Busy`] if the file changes meanwhile; the system's own.
     pub(crate) fn copy_up(
         &self,
         ino: InodeId,
@@ -125,14 +130,15 @@ impl Bodies {
             })
         });
         let (new, inode) = self.or_give_back(ino, new, recorded)?;
-        // So that a later write past the process shows as a newer time. A failure changes nothing: the record names the file.
+        // The copy gets the record's time, so that a later write by passthrough shows as a newer one. If that fails the copy is
+        // valid all the same, because the record names it already.
         if let Err(error) = new.ro.set_mtime(inode.mtime) {
             tracing::debug!(%ino, %error, "a file counts as written since it was copied");
         }
         Ok((new, inode))
     }
 
-    /// Records durably that the backing file of an inode may change from now on. `extras` is what the change depends on.
+    /// Marks an inode as unsettled before its backing file may change. `extras` are the conditions of the commit.
     pub(crate) fn mark_unsettled(&self, ino: InodeId, mut extras: Vec<Extra>) -> Result<()> {
         extras.push(Extra::MarkWritable);
         self.namespace.update_with(ino, &extras, |inode| {
@@ -140,7 +146,7 @@ impl Bodies {
             Ok(())
         })?;
         if self.is_durable {
-            // Else a loss of power could keep new bytes and lose the mark.
+            // Otherwise a loss of power could lose the mark and keep new bytes.
             self.namespace.sync()?;
         }
         Ok(())

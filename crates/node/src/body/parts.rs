@@ -1,4 +1,4 @@
-//! Parts of striped files that lie here: plain backing files that several hosts write to at the same time.
+//! Parts of striped files on this host: plain backing files that several hosts write to at the same time.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -11,10 +11,10 @@ use intarsia_types::{BackingRef, Error, InodeId, Result};
 use crate::space::ledger::FileEvents;
 use crate::space::tiers::{MakesRoom, Tiers};
 
-/// The table is swept when it has grown to twice what was left of it, and to this at least.
+/// Closed parts are removed from the table when it has grown to twice what the last sweep left, and to this at least.
 const SWEPT_FROM: usize = 64;
 
-/// The parts that are open here, by this host or for others.
+/// The parts of this host that are open, by itself or for other hosts.
 pub(crate) struct Parts {
     tiers: Arc<Tiers>,
     namespace: Arc<Namespace>,
@@ -37,10 +37,10 @@ pub(crate) struct PartFile {
     space: Mutex<Space>,
 }
 
-/// What the tier's accounting knows of a part.
+/// The space of a part, as its tier has counted it.
 struct Space {
     blocks_512: u64,
-    /// It is removed, and its space no longer counted.
+    /// The part was removed, so its space is no longer counted.
     is_gone: bool,
 }
 
@@ -62,8 +62,11 @@ impl Parts {
         self.open.lock().files.get(&backing).and_then(Weak::upgrade)
     }
 
-    /// Opens a part for another host: one that the record names, or that somebody has open although its file is
-    /// removed.
+    /// Opens a part of the inode `ino`. A part that is open already can be opened even if its file was removed since, because
+    /// programs that have a removed file open can go on using it.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the file was removed, [`Error::Busy`] when its record names another part.
     pub(crate) fn open_named(&self, ino: InodeId, backing: BackingRef) -> Result<Arc<PartFile>> {
         if let Some(open) = self.get(backing) {
             return Ok(open);
@@ -72,13 +75,13 @@ impl Parts {
             return Err(Error::Busy("a part of the file has moved to another host".into()));
         }
         self.open(backing).map_err(|error| match self.namespace.get(ino) {
-            // It was removed since its record was read, and its bytes with it.
+            // The file was removed since its record was read, and the part with it.
             Err(Error::NotFound) => Error::NotFound,
             _ => error,
         })
     }
 
-    /// Opens a part; all who have one open at the same time share it.
+    /// Opens a part. All who have it open at the same time share one descriptor and one account of its space.
     pub(crate) fn open(&self, backing: BackingRef) -> Result<Arc<PartFile>> {
         let mut open = self.open.lock();
         if let Some(part) = open.files.get(&backing).and_then(Weak::upgrade) {
@@ -154,7 +157,11 @@ impl PartFile {
         self.file.sync(data_only)
     }
 
-    /// Below the watermark a capacity holds to the byte, because all that is written is accounted at once.
+    /// Below the watermark, refuses what does not fit the tier. A capacity holds to the byte then, because each write is accounted
+    /// at once.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`].
     fn require_room(&self, bytes: u64) -> Result<()> {
         let tier = self.tier()?;
         if !tier.is_low() {
@@ -168,6 +175,7 @@ impl PartFile {
         }
     }
 
+    /// Tells the tier by how much the part has grown or shrunk.
     fn account(&self) -> Result<()> {
         let mut space = self.space.lock();
         let blocks_512 = self.file.stat()?.blocks_512;

@@ -13,36 +13,39 @@ use intarsia_wire::Response;
 
 use crate::membership::cluster::memory::{Holder, PieceMemory, Room};
 
-/// A reader that has not read for so long gives up what was fetched for it to those who read.
+/// If a file was not read for this long, its pieces are dropped when other files need the memory.
 const IDLE: Duration = Duration::from_secs(1);
-/// An answer that takes so long has waited in a queue.
+/// An answer that takes longer than this has waited in a queue, so less is asked for ahead.
 const SLOW: Duration = Duration::from_millis(250);
 
 /// Some bytes of a file that were asked for ahead.
 pub(crate) struct Piece {
     range: Range<u64>,
-    /// The reader they were asked for; none for those that came with the opening.
+    /// The reader for which they were asked; none for those that came with the answer to the opening.
     sequence: Option<u64>,
     asked: Instant,
     unread_bytes: AtomicU64,
     state: Mutex<State>,
     landed: Condvar,
+    /// Its share of the memory, given back with the piece; none for those that came with the opening.
     _room: Option<Room>,
 }
 
 /// What an answer brought.
 pub(crate) struct Landed {
-    /// The bytes from the piece's first on; fewer than the piece has when the file was shorter.
+    /// The bytes from the start of the piece on; fewer than the piece has if the file has become shorter.
     pub(crate) payload: Buffer,
-    /// The length of the file then.
+    /// The length of the file when the host answered.
     pub(crate) size_bytes: u64,
 }
 
 enum State {
+    /// On its way.
     Flying(Pending),
-    /// Somebody waits for the answer and will tell the others.
+    /// A thread waits for the answer, and will wake the others.
     Awaited,
     Here(Arc<Landed>),
+    /// No usable answer came.
     Lost,
 }
 
@@ -51,7 +54,7 @@ impl Piece {
         &self.range
     }
 
-    /// Whether its bytes are here, so that [`wait`](Self::wait) returns at once.
+    /// Whether [`wait`](Self::wait) returns at once.
     pub(crate) fn is_ready(&self) -> bool {
         self.state.try_lock().is_some_and(|state| match &*state {
             State::Flying(pending) => pending.is_ready(),
@@ -60,7 +63,7 @@ impl Piece {
         })
     }
 
-    /// Waits for the answer, as long as a request may take; none when there is no usable one.
+    /// Waits for the answer, as long as a request may take; none if no usable one came.
     pub(crate) fn wait(&self) -> Option<Arc<Landed>> {
         let mut state = self.state.lock();
         loop {
@@ -70,7 +73,7 @@ impl Piece {
                     *state = outcome.map_or(State::Lost, |landed| State::Here(Arc::new(landed)));
                     self.landed.notify_all();
                 }
-                // Whoever waits for the answer does so for a bounded time.
+                // Without a time-out: the thread that waits for the answer does so for a bounded time.
                 State::Awaited => self.landed.wait(&mut state),
                 State::Here(landed) => {
                     *state = State::Here(Arc::clone(&landed));
@@ -90,7 +93,7 @@ fn landed(pending: Pending) -> Option<Landed> {
         Ok(Answer { response: Response::Data { size_bytes }, payload }) => {
             Some(Landed { payload, size_bytes })
         }
-        // The reader asks for the bytes again, and gets the error then.
+        // The reader asks for the bytes once more, and is told the error then.
         Ok(_) => None,
         Err(error) => {
             tracing::debug!(%error, "bytes asked for ahead did not come");
@@ -99,7 +102,7 @@ fn landed(pending: Pending) -> Option<Landed> {
     }
 }
 
-/// The pieces of one file, and who reads it.
+/// The pieces of one file, and its readers.
 pub(crate) struct Pieces {
     memory: Arc<PieceMemory>,
     held: Mutex<Held>,
@@ -110,11 +113,12 @@ struct Held {
     /// By their first byte.
     pieces: BTreeMap<u64, Arc<Piece>>,
     last_read: Instant,
+    /// Whether the memory knows that these pieces can be dropped when others need room.
     is_enlisted: bool,
 }
 
 impl Pieces {
-    /// None yet, but for `first`: what the file begins with and its length, when both are known.
+    /// No pieces yet, except `first` if it is given: the first bytes of the file, which came with the opening.
     pub(crate) fn new(memory: &Arc<PieceMemory>, first: Option<Landed>) -> Arc<Self> {
         let mut pieces = BTreeMap::new();
         if let Some(landed) = first {
@@ -130,8 +134,8 @@ impl Pieces {
         self.held.lock().covering(range).cloned().collect()
     }
 
-    /// Notes a read, and asks by `ask` for what will be wanted next. `ask` does not wait; it gives none when it
-    /// would have to.
+    /// Notes a read, and asks for what will be wanted next. `is_late` tells that the read has to wait for some of its bytes. `ask`
+    /// must not wait; it returns none if it would have to.
     pub(crate) fn read_ahead(
         self: &Arc<Self>,
         read: &Range<u64>,
@@ -146,7 +150,7 @@ impl Pieces {
         for range in pieces_of(ahead.range) {
             let (bytes, end) = (range.end - range.start, range.end);
             if held.overlaps(&range) {
-                // Another reader goes through the same bytes.
+                // These bytes were asked for already, for another reader.
                 held.sequences.asked_to(ahead.sequence, end);
                 continue;
             }
@@ -166,7 +170,8 @@ impl Pieces {
         }
     }
 
-    /// Notes that so many bytes of a piece were read; what was read wholly is in the kernel's page cache.
+    /// Notes that so many bytes of a piece were read. A piece that was read wholly is dropped: the kernel has its bytes in the page
+    /// cache.
     pub(crate) fn consumed(&self, piece: &Arc<Piece>, bytes: u64) {
         let before = piece.unread_bytes.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| {
             Some(left.saturating_sub(bytes))
@@ -195,7 +200,7 @@ impl Pieces {
 
 impl Holder for Pieces {
     fn clear_if_idle(&self) {
-        // Who holds the lock is reading.
+        // If another thread holds the lock, the file is being read.
         if let Some(mut held) = self.held.try_lock()
             && held.last_read.elapsed() > IDLE
         {
@@ -216,7 +221,7 @@ impl Held {
         self.covering(range).next().is_some()
     }
 
-    /// Lets go of what readers have jumped over.
+    /// Drops the pieces that their readers have skipped.
     fn drop_passed(&mut self) {
         let sequences = &self.sequences;
         self.pieces.retain(|_, piece| {

@@ -1,4 +1,4 @@
-//! A file whose bytes another host serves.
+//! A file, or a part of a striped one, whose bytes another host serves.
 
 pub(crate) mod read;
 
@@ -19,12 +19,12 @@ use crate::body::striped::wire_mode;
 use crate::membership::cluster::{Cluster, unexpected};
 use crate::ranks::COPY_TURN;
 
-/// A file up to this length comes with the answer to its opening.
+/// A file up to this length comes whole with the answer to its opening.
 const WHOLE_BYTES: u64 = 128 << 10;
-/// How long an answer may take that was asked for ahead; it waits behind other such requests.
+/// How long the answer to a request that was sent ahead may take; it waits behind other such requests.
 const AHEAD_PATIENCE: Duration = Duration::from_secs(10);
 
-/// An open file at a host.
+/// Where a file is open: a host, and the handle there.
 #[derive(Clone)]
 struct Way {
     /// The host that serves it.
@@ -40,28 +40,28 @@ pub(crate) struct RemoteFile {
     part: Option<BackingRef>,
     /// The host and handle where it is open; replaced when that host or the connection is lost.
     way: RwLock<Way>,
-    /// Where it was open before; these are closed with the file, since other readers may still be asking there.
+    /// Where it was open before; closed together with the file, since other readers may still be asking there.
     left: Mutex<Vec<Way>>,
-    /// Held by the thread that goes over to another host.
+    /// Held by the thread that opens the file at another host, so that only one does.
     turn: Mutex<()>,
-    /// Other hosts with the same content, for when that one fails.
+    /// Other hosts with a copy, to go on with when that one fails; the next is the last.
     spares: Mutex<Vec<NodeId>>,
     may_write: bool,
     /// The stamp under which its home vouches for the content (see [`crate::cache::vouch`]); 0 for none.
     stamp: AtomicU64,
-    /// The length at the last answer.
+    /// The length that the last answer told.
     size_bytes: AtomicU64,
-    /// Changes made through it.
+    /// How many changes were made through this file.
     changes: AtomicU64,
     /// How many of these changes, from the first on, its home has published.
     published: AtomicU64,
     /// How often its home was asked to publish.
     publications: AtomicU64,
-    /// Pieces that were fetched and not read yet; none for a file that is written.
+    /// Pieces that were fetched ahead and not read yet; none for a file that is written.
     pieces: Arc<Pieces>,
     /// A cached copy that is made of what is read.
     copy: Option<Box<dyn CopyBeside>>,
-    /// A copy that comes piece by piece, also from other readers' hosts.
+    /// A cached copy that is made piece by piece, also from other readers' hosts.
     spread: Option<Arc<dyn Piecewise>>,
 }
 
@@ -80,7 +80,7 @@ impl RemoteFile {
     /// Opens the file at `home`.
     ///
     /// # Errors
-    /// What the host answers, or that it does not answer.
+    /// The error that the host answers; ETIMEDOUT or EHOSTUNREACH if it does not answer, EIO if it is lost.
     pub(crate) fn open(
         cluster: &Arc<Cluster>,
         home: NodeId,
@@ -119,7 +119,7 @@ impl RemoteFile {
         }
     }
 
-    /// Opens the file at `home` for reading; a small one is fetched with the same question.
+    /// Opens the file at `home` for reading; a small one is fetched with the same request.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -144,7 +144,7 @@ impl RemoteFile {
         }
     }
 
-    /// Begins to open a part of a striped file.
+    /// Begins to open a part of a striped file, without waiting.
     pub(crate) fn begin_opening_part(
         cluster: &Arc<Cluster>,
         home: NodeId,
@@ -186,18 +186,18 @@ impl RemoteFile {
         }
     }
 
-    /// Reads what has come of the file in `spread`.
+    /// Has the file read from `spread` where that has the bytes, or will have them soon.
     pub(crate) fn with_spread(mut self, spread: Arc<impl Piecewise + 'static>) -> Self {
         self.spread = Some(spread);
         self
     }
 
-    /// The question for bytes of it, to be asked at its home.
+    /// The request for a range of bytes, to be sent to the host that serves the file.
     pub(crate) fn request(&self, range: &Range<u64>) -> Request {
         self.way().request(range)
     }
 
-    /// Keeps what is read in `copy` as well.
+    /// Has what is read added to `copy`.
     pub(crate) fn with_copy(mut self, copy: Option<impl CopyBeside + 'static>) -> Self {
         self.copy = copy.map(|copy| Box::new(copy) as Box<dyn CopyBeside>);
         self
@@ -207,14 +207,14 @@ impl RemoteFile {
         self.may_write
     }
 
-    /// Goes on with `spares`, in this order, when the host fails that serves the file.
+    /// Has reads go on at `spares`, in this order, when the host that serves the file fails.
     pub(crate) fn with_spares(self, mut spares: Vec<NodeId>) -> Self {
         spares.reverse();
         *self.spares.lock() = spares;
         self
     }
 
-    /// The host that serves it.
+    /// The host that serves the file: its home, or one with another copy.
     pub(crate) fn home(&self) -> NodeId {
         self.way().home
     }
@@ -237,12 +237,13 @@ impl RemoteFile {
         self.pieces.forget();
     }
 
-    /// Forgets what was fetched ahead, and asks how long the file is by now.
+    /// Forgets what was fetched ahead, and asks for the present length of the file.
     pub(crate) fn renew(&self) -> Result<()> {
         self.pieces.forget();
         self.fetch(&(0..0), None).map(|_| ())
     }
 
+    /// Asks for a range of bytes, if that needs no waiting.
     fn ask_now(&self, range: &Range<u64>, patience: impl Into<Patience>) -> Option<Pending> {
         let way = self.way();
         let begun = self.cluster.start_now(&way.home, &way.request(range), patience)?;
@@ -250,6 +251,7 @@ impl RemoteFile {
         Some(begun)
     }
 
+    /// Asks for a range of bytes and waits for them.
     fn ask(&self, range: &Range<u64>) -> Result<Answer> {
         let way = self.way();
         self.cluster.note_asked(range.end - range.start);
@@ -261,7 +263,7 @@ impl RemoteFile {
         }
     }
 
-    /// How long the host may take. If other hosts have the bytes too, a slow one is not waited for any longer than usual.
+    /// How long the host may take to answer. A slow one is waited for longer than usual, unless other hosts have the bytes too.
     fn patience(&self) -> Patience {
         let usual = MAX_PATIENCE / 2;
         if self.has_spares() { usual.into() } else { Patience::slow(usual) }
@@ -271,18 +273,20 @@ impl RemoteFile {
         !self.spares.lock().is_empty()
     }
 
-    /// The host and handle where the file is open, for others that ask there.
+    /// The host and handle where the file is open, for callers that send requests of their own there.
     pub(crate) fn place(&self) -> (NodeId, Handle) {
         let Way { home, handle } = self.way();
         (home, handle)
     }
 
-    /// Whether nothing is lost if it is opened anew: it is only read, or it is a part, in which all writes are already.
+    /// Whether nothing is lost if the file is opened anew: it is only read, or it is a part, whose host keeps no writes back in
+    /// the handle.
     const fn may_open_again(&self) -> bool {
         !self.may_write || self.part.is_some()
     }
 
-    /// Opens the file anew at `home`, after the connection was lost and with it the handle.
+    /// Opens the file anew at `home`: the host does not know the handle any more, since that ended with its connection, or another
+    /// host is to serve the file.
     pub(crate) fn open_again(&self, home: NodeId) -> Result<()> {
         let request = match self.part {
             Some(backing) => {
@@ -304,12 +308,13 @@ impl RemoteFile {
     fn close(&self, way: Way) {
         let Way { home, handle } = way;
         if let Err(error) = self.cluster.tell(&home, &Request::Close { handle }) {
-            // The handle ends with the connection.
+            // The host closes the handle itself when the connection ends.
             tracing::debug!(%home, %error, "a file stays open at its home for a while");
         }
     }
 
-    /// Goes on with the next host that serves the file, unless another reader has done so already.
+    /// Goes on with the next host that serves the file, unless another reader has left the host `failed` already. False if there is
+    /// none.
     fn leave(&self, failed: &NodeId) -> bool {
         let _turn = self.turn.lock();
         if self.home() != *failed {
@@ -328,7 +333,8 @@ impl RemoteFile {
         false
     }
 
-    /// Waits for an answer, or asks and waits where nothing could be asked before.
+    /// Fetches a range of bytes: waits for the answer to `begun`, or asks first if nothing could be asked before. If the handle is
+    /// gone the file is opened anew, and if the host fails the next one is asked.
     fn fetch(&self, range: &Range<u64>, begun: Option<Pending>) -> Result<Buffer> {
         let mut home = self.home();
         let mut answer = match begun {
@@ -384,8 +390,8 @@ impl RemoteFile {
     fn change(&self, request: &Request, payload: Option<&[u8]>) -> Result<()> {
         let home = self.home();
         let answer = self.cluster.call_slow(&home, request, payload);
-        // Noted after the change, which a publication that began before need not have; also without an answer, since the change
-        // may have been made.
+        // Counted after the change, because a publication that began before may lack it; and counted also if no answer came,
+        // because the change may have been made.
         self.note_change();
         match answer?.response {
             Response::Written { size_bytes } => {
@@ -400,8 +406,8 @@ impl RemoteFile {
         self.changes.fetch_add(1, Ordering::Release);
     }
 
-    /// Has what was written published, as a close does. Each close asks for itself, also while another one waits: the other may
-    /// have begun before this one's writes, and may fail.
+    /// Has what was written published, as a close does. Each close asks for itself, even while another one waits: the other
+    /// publication may have begun before this program's writes, and may fail.
     pub(crate) fn flush(&self) -> Result<()> {
         let changes = self.changes.load(Ordering::Acquire);
         if self.published.load(Ordering::Acquire) >= changes {
@@ -410,14 +416,14 @@ impl RemoteFile {
         self.publish(PublishedFor::Close)
     }
 
-    /// Has what was written published and put on stable storage, as `fsync` does; also what a close has published already,
-    /// which need not be on stable storage.
+    /// Has what was written published and put on stable storage, as `fsync` does. The home is asked even if a close has published
+    /// everything, because that need not be on stable storage.
     pub(crate) fn sync(&self, data_only: bool) -> Result<()> {
         self.publish(if data_only { PublishedFor::SyncData } else { PublishedFor::Sync })
     }
 
-    /// Waits until its home has published it, for as long as the home makes copies on other hosts. Copies that were begun
-    /// before are waited for no longer than by a program of the home.
+    /// Has the home publish the file, and asks again until it has made the copies on other hosts. The home bounds the wait as it
+    /// does for its own programs.
     fn publish(&self, published_for: PublishedFor) -> Result<()> {
         may_wait_long();
         let changes = self.changes.load(Ordering::Acquire);
@@ -450,7 +456,7 @@ pub(crate) struct PartOpening {
 }
 
 impl PartOpening {
-    /// Waits until the part is open.
+    /// Waits until the part is open. If the request could not be sent before, sends it now.
     pub(crate) fn finish(self) -> Result<RemoteFile> {
         let Self { cluster, home, ino, backing, may_write, begun } = self;
         let response = match begun {
@@ -479,7 +485,7 @@ impl Drop for RemoteFile {
     }
 }
 
-/// Whether the error is of the host that was asked, so that another one may do better.
+/// Whether the error is a failure of the host that was asked, so that another host may still serve the file.
 pub(crate) fn is_of_the_host(error: &Error) -> bool {
     /// EIO, ETIMEDOUT and EHOSTUNREACH: the host cannot read its copy, or does not answer.
     const OF_THE_HOST: [i32; 3] = [5, 110, 113];

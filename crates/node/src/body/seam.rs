@@ -1,6 +1,6 @@
 //! What may be asked of a body without knowing where its bytes are.
 //!
-//! Nobody outside this room tells bodies apart by their kind: where a difference matters it has a name here.
+//! No other room tells bodies apart by their kind: where a difference matters, a method here has a name for it.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use super::striped::read::FarRead;
 use super::stripes::Stripes;
 use super::{Body, LocalBody};
 
-/// Bytes that other hosts have, or some of them. They are asked with no lock held: the other host may have something
-/// to ask of us meanwhile.
+/// Bytes of which other hosts have all or some. They are asked for with no lock held, because the other host may need to ask
+/// something of this one before it can answer.
 #[derive(Clone)]
 pub(crate) enum FarBody {
     Remote(Arc<RemoteFile>),
@@ -38,7 +38,7 @@ impl FarBody {
         }
     }
 
-    /// Begins to read at most so many bytes.
+    /// Begins to read at most `len` bytes.
     pub(crate) fn begin_read(&self, offset_bytes: u64, len: usize) -> FarRead {
         match self {
             Self::Remote(remote) => FarRead::Remote(remote.begin_read(offset_bytes, len)),
@@ -54,8 +54,8 @@ impl FarBody {
         }
     }
 
-    /// Has what was written published where the bytes are, as a close does. Whether that puts it on stable storage is for a home
-    /// to say; for the hosts of a striped file `syncs` does.
+    /// Has what was written published where the bytes are, as a close does. For a striped file `syncs` tells whether that also puts
+    /// it on stable storage; for other files their home decides.
     pub(crate) fn flush(&self, stripes: &Stripes, ino: InodeId, syncs: bool) -> Result<()> {
         match self {
             Self::Remote(remote) => remote.flush(),
@@ -66,7 +66,7 @@ impl FarBody {
         }
     }
 
-    /// Has what was written published where the bytes are, and made to last, as `fsync` does.
+    /// Has what was written published where the bytes are and put on stable storage, as `fsync` does.
     pub(crate) fn sync(&self, stripes: &Stripes, ino: InodeId, data_only: bool) -> Result<()> {
         match self {
             Self::Remote(remote) if !remote.may_write() => Ok(()),
@@ -81,9 +81,11 @@ impl FarBody {
 
 /// Where the bytes for a read, or for the rest of a write, are.
 pub(crate) enum Source {
-    /// So many have been moved already.
+    /// Nowhere else: this many bytes have been read or written already.
     Done(usize),
+    /// In a file on this host.
     File(Arc<BackingFile>),
+    /// At other hosts.
     Far(FarBody),
 }
 
@@ -92,27 +94,27 @@ pub(crate) enum Source {
 pub(crate) struct BodyStat {
     pub(crate) size_bytes: u64,
     pub(crate) blocks_512: Option<u64>,
-    /// When content and attributes of a backing file here changed last.
+    /// The `mtime` and `ctime` of a backing file here.
     pub(crate) times: Option<(Timestamp, Timestamp)>,
 }
 
 impl Body {
-    /// No bytes.
+    /// A body without bytes.
     pub(crate) const fn empty() -> Self {
         Self::Inline(Vec::new())
     }
 
-    /// Those of a backing file here.
+    /// A body in a backing file of this host.
     pub(crate) const fn local(file: LocalBody) -> Self {
         Self::Local(file)
     }
 
-    /// Those of another host's file, of which there is a true copy here. It is read only.
+    /// The body of another host's file, of which there is a valid cached copy here. The copy is only read.
     pub(crate) fn kept(copy: LocalBody) -> Self {
         Self::Kept(LocalBody { rw: None, ..copy })
     }
 
-    /// Those of a file at another host.
+    /// A body at another host.
     pub(crate) fn remote(file: impl Into<Arc<RemoteFile>>) -> Self {
         Self::Remote(file.into())
     }
@@ -125,12 +127,12 @@ impl Body {
         }
     }
 
-    /// Those of a striped file.
+    /// The body of a striped file.
     pub(crate) fn striped(file: StripedFile) -> Self {
         Self::Striped(Arc::new(file))
     }
 
-    /// The backing file here, if the bytes are in one.
+    /// The backing file of this host, if the bytes are in one.
     pub(crate) fn into_local(self) -> Option<LocalBody> {
         match self {
             Self::Local(local) => Some(local),
@@ -146,7 +148,7 @@ impl Body {
         }
     }
 
-    /// As [`as_inline`](Self::as_inline), to be changed.
+    /// As [`as_inline`](Self::as_inline), to change them.
     pub(crate) const fn as_inline_mut(&mut self) -> Option<&mut Vec<u8>> {
         match self {
             Self::Inline(bytes) => Some(bytes),
@@ -154,7 +156,7 @@ impl Body {
         }
     }
 
-    /// The backing file, if the bytes are in one.
+    /// The backing file of this host, if the bytes are in one.
     pub(crate) const fn as_local(&self) -> Option<&LocalBody> {
         match self {
             Self::Local(local) => Some(local),
@@ -162,7 +164,7 @@ impl Body {
         }
     }
 
-    /// As [`as_local`](Self::as_local), to be changed.
+    /// As [`as_local`](Self::as_local), to change it.
     pub(crate) const fn as_local_mut(&mut self) -> Option<&mut LocalBody> {
         match self {
             Self::Local(local) => Some(local),
@@ -170,7 +172,7 @@ impl Body {
         }
     }
 
-    /// The copy of another host's file, if the bytes are read from one.
+    /// The cached copy of another host's file, if the bytes are read from one.
     pub(crate) const fn as_kept(&self) -> Option<&LocalBody> {
         match self {
             Self::Kept(kept) => Some(kept),
@@ -186,7 +188,7 @@ impl Body {
         }
     }
 
-    /// The file, if its chunks lie on several hosts.
+    /// The striped file, if the body is of one.
     pub(crate) const fn as_striped(&self) -> Option<&Arc<StripedFile>> {
         match self {
             Self::Striped(striped) => Some(striped),
@@ -194,7 +196,7 @@ impl Body {
         }
     }
 
-    /// The file in the lower file system, where nothing is written, if the bytes are there.
+    /// The file in the lower file system, if the bytes are there. Nothing is written there.
     pub(crate) const fn as_lower(&self) -> Option<&LowerBody> {
         match self {
             Self::Lower(lower) => Some(lower),
@@ -202,7 +204,7 @@ impl Body {
         }
     }
 
-    /// Whether this is an open file of the lower file system that has changed there since, as the record says.
+    /// Whether this is an open file of the lower file system that has changed there since it was opened, as its record says.
     pub(crate) fn is_stale(&self, inode: &Inode) -> bool {
         match (self, &inode.layout) {
             (Self::Lower(lower), Layout::Lower { stamp, .. }) => lower.stamp != *stamp,
@@ -219,12 +221,13 @@ impl Body {
         }
     }
 
-    /// Whether the bytes are those of another host's file: that host compares them with the sums in the record, not this one.
+    /// Whether the bytes are those of another host's file. Then that host, and not this one, verifies them by the stored sums.
     pub(crate) const fn is_elsewhere(&self) -> bool {
         matches!(self, Self::Remote(_) | Self::Kept(_) | Self::Striped(_))
     }
 
-    /// The length as far as the process knows; a passthrough file's own length is asked of the file.
+    /// The length as far as this host knows. For a body in a file it is asked of the file, which the kernel may have made longer by
+    /// passthrough.
     pub(crate) fn size_bytes(&self) -> Result<u64> {
         match self {
             Self::Local(local) | Self::Kept(local) => local.ro.stat().map(|s| s.size_bytes),
@@ -235,7 +238,8 @@ impl Body {
         }
     }
 
-    /// Whether another host may change the bytes while they are open here; `is_writers` tells that this host may write.
+    /// Whether another host may change the bytes while they are open here; `is_writers` tells that this host has the right to
+    /// write.
     pub(crate) const fn may_change_elsewhere(&self, is_writers: bool) -> bool {
         match self {
             Self::Remote(_) | Self::Striped(_) => true,
@@ -244,8 +248,9 @@ impl Body {
         }
     }
 
-    /// The length that a reader here has to go by, of bytes that another host may have changed since they were opened;
-    /// none for bytes that no other host changes, or that are written from here. `is_writers` tells that this host may write.
+    /// The length that this host knows of bytes that another host may have changed since they were opened; a reader that comes to
+    /// that end has to ask for the present length. None for bytes that no other host changes, or that are written from here.
+    /// `is_writers` tells that this host has the right to write.
     pub(crate) fn end_when_read(&self, is_writers: bool) -> Option<u64> {
         match self {
             Self::Remote(remote) if !remote.may_write() => Some(remote.size_bytes()),
@@ -254,7 +259,7 @@ impl Body {
         }
     }
 
-    /// What the body knows that the record may not say; none where the record says it all.
+    /// What the body knows that the record may not say; none if the record says it all.
     pub(crate) fn stat(&self) -> Result<Option<BodyStat>> {
         Ok(match self {
             Self::Local(local) => {
@@ -270,7 +275,7 @@ impl Body {
                 let blocks_512 = Some(size_bytes.div_ceil(512));
                 Some(BodyStat { size_bytes, blocks_512, times: None })
             }
-            // The other host may know of more, but has at least what was written from here.
+            // The file has at least the length that was written from here; the other host may know of a greater one.
             Self::Remote(remote) if remote.may_write() => {
                 Some(BodyStat { size_bytes: remote.size_bytes(), blocks_512: None, times: None })
             }
@@ -278,7 +283,7 @@ impl Body {
         })
     }
 
-    /// Where bytes are to be read from. Those beside the inode are put into `buffer` at once.
+    /// Where bytes are to be read from. An inline body is copied into `buffer` at once.
     pub(crate) fn source(&self, offset_bytes: u64, buffer: &mut [u8]) -> Source {
         match self {
             Self::Inline(bytes) => {
@@ -295,7 +300,7 @@ impl Body {
         }
     }
 
-    /// The next data or hole at or after an offset; where nobody can say, all of it is data.
+    /// The offset of the next data, or of the next hole, at or after an offset. Where holes are not known all is data.
     ///
     /// # Errors
     /// [`Error::NoData`] past the end.

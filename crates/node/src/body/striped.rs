@@ -1,8 +1,8 @@
 //! An open file whose chunks lie on several hosts.
 //!
-//! Each part is a plain backing file that its host serves to whoever opens it; several hosts write to it at the same
-//! time and nobody asks another one for leave. Writes go on while the hosts take them, and a flush waits for all.
-//! The length is in the record: whoever flushes measures the parts and publishes the most that any shows.
+//! Each part is a plain backing file that its host serves to the others. Several hosts write to it at the same time without a
+//! lease. Writes to other hosts are sent without waiting for the answers, and a flush waits for all of them. The length is in
+//! the record: a host that flushes measures the parts and publishes the greatest length that any of them shows.
 
 pub(crate) mod read;
 
@@ -49,7 +49,7 @@ pub(crate) struct StripedFile {
 /// What is known of the file as a whole.
 struct Known {
     size_bytes: u64,
-    /// As the record last said.
+    /// How often the length was set, as the record last said.
     cuts: u64,
     unpublished: Option<Unpublished>,
 }
@@ -57,18 +57,18 @@ struct Known {
 /// What was written here since the last publication.
 #[derive(Clone)]
 pub(crate) struct Unpublished {
-    /// When last.
+    /// When it was written last.
     pub(crate) mtime: Timestamp,
-    /// To which parts.
+    /// Whether each part was written to.
     written: Vec<bool>,
 }
 
-/// Writes on their way.
+/// Writes on their way, in their order.
 #[derive(Default)]
 struct Behind {
     writes: VecDeque<Write>,
     bytes: usize,
-    /// Why one of them failed: what it was, and the system's number for it.
+    /// The first failure of a write since [`StripedFile::drain`] was called last: what failed, and its errno.
     failure: Option<(String, i32)>,
 }
 
@@ -79,7 +79,7 @@ struct Write {
     pending: Pending,
 }
 
-/// What the parts are like together.
+/// Length and disk use of a file, by its parts.
 pub(crate) struct Measure {
     /// The end of the file, by the parts that answered.
     pub(crate) size_bytes: u64,
@@ -124,7 +124,7 @@ impl StripedFile {
         self.known.lock().cuts
     }
 
-    /// The record says so.
+    /// Takes over what the record says. A length that was written here and is not published yet stays if it is greater.
     pub(crate) fn learn(&self, size_bytes: u64, cuts: u64) {
         let mut known = self.known.lock();
         let is_ours = known.unpublished.is_some();
@@ -132,13 +132,13 @@ impl StripedFile {
         known.cuts = cuts;
     }
 
-    /// The length was set.
+    /// The length was set from here, and is recorded.
     pub(crate) fn note_cut(&self, size_bytes: u64, cuts: u64) {
         let mut known = self.known.lock();
         (known.size_bytes, known.cuts) = (size_bytes, cuts);
     }
 
-    /// Whether something was written here that is not published.
+    /// What was written here and is not published yet, if anything was.
     pub(crate) fn unpublished(&self) -> Option<Unpublished> {
         self.known.lock().unpublished.clone()
     }
@@ -147,7 +147,7 @@ impl StripedFile {
         self.known.lock().unpublished.take()
     }
 
-    /// It was not published after all.
+    /// Takes back what [`take_unpublished`](Self::take_unpublished) gave out, because it could not be published.
     pub(crate) fn put_back(&self, before: Unpublished) {
         let mut known = self.known.lock();
         match &mut known.unpublished {
@@ -170,7 +170,7 @@ impl StripedFile {
         }
     }
 
-    /// The spans of a range, by part: each list lies together within its part.
+    /// The spans of a range, by part. Those of one part follow one another within it without a gap.
     fn by_part(&self, range: Range<u64>) -> Vec<(usize, Vec<Span>)> {
         let mut lists: Vec<(usize, Vec<Span>)> = Vec::new();
         for span in self.stripe.spans(range) {
@@ -183,7 +183,7 @@ impl StripedFile {
     }
 }
 
-/// The first byte within a part of spans that lie together there, and how many bytes they are.
+/// Where spans of one part begin within it, and how many bytes they have together.
 fn extent(spans: &[Span]) -> (u64, usize) {
     let first = spans.first().map_or(0, |span| span.part_offset_bytes);
     let len = spans.iter().map(|span| span.len_bytes).sum::<u64>();
@@ -194,7 +194,7 @@ fn to_len(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
-/// The slice of a buffer for bytes `start..` of the file that a span is.
+/// The place of a span in a buffer whose first byte is the file's byte `start`.
 fn place_of(span: &Span, start: u64) -> Range<usize> {
     let from = to_len(span.offset_bytes - start);
     from..from + to_len(span.len_bytes)
@@ -216,7 +216,7 @@ impl StripedFile {
         let mut behind = self.behind.lock();
         behind.fail()?;
         if behind.writes.iter().any(|w| w.range.start < range.end && range.start < w.range.end) {
-            // In the order in which the program wrote.
+            // Requests may overtake each other, and overlapping writes have to be made in the program's order.
             self.finish_all(&mut behind);
         }
         let lists = self.by_part(range.clone());
@@ -276,7 +276,7 @@ impl StripedFile {
             Err(error) => error,
         };
         if matches!(failed, Error::BadHandle) {
-            // For what is written from now on.
+            // The failed write is lost; the new handle is for later writes.
             let _ = remote.open_again(home.clone());
         }
         tracing::error!(ino = %self.ino, %home, error = %failed, "bytes of a striped file were not taken");
@@ -293,7 +293,7 @@ impl StripedFile {
     /// Waits for all writes that are on their way.
     ///
     /// # Errors
-    /// That of the first that failed since it was told last.
+    /// The first failure of a write since this was called last.
     pub(crate) fn drain(&self) -> Result<()> {
         let mut behind = self.behind.lock();
         self.finish_all(&mut behind);
@@ -327,7 +327,7 @@ impl Behind {
 const NO_SPACE: i32 = 28;
 
 impl StripedFile {
-    /// Asks all parts at the same time, those here by `here`, and waits for all answers.
+    /// Sends each part at another host its question, asks those of this host by `here`, and waits for all answers.
     fn ask_all(
         &self,
         question: impl Fn(usize, Handle) -> Request,
@@ -367,7 +367,7 @@ impl StripedFile {
         self.parts.iter().enumerate().zip(begun).map(finish).collect()
     }
 
-    /// Asks all parts what they are like. Those that were written to must answer.
+    /// Measures all parts. An error if a part does not answer that was written to; without `unpublished`, if any does not.
     pub(crate) fn measure(&self, unpublished: Option<&Unpublished>) -> Result<Measure> {
         let answers = self
             .ask_all(|_, handle| Request::StatPart { handle }, |_, file| file.stat().map(status));
@@ -414,7 +414,7 @@ impl StripedFile {
         answers.into_iter().try_for_each(|answer| answer.map(|_| ()))
     }
 
-    /// Has the parts that were written to put what they have on stable storage, if the deployment promises that.
+    /// Has all parts put on stable storage. Other hosts do so only if the deployment promises it.
     pub(crate) fn sync(&self, data_only: bool) -> Result<()> {
         let answers = self.ask_all(
             |_, handle| Request::Flush { handle },
@@ -423,7 +423,7 @@ impl StripedFile {
         answers.into_iter().try_for_each(|answer| answer.map(|_| ()))
     }
 
-    /// As `fallocate(2)`, without changing what is known of the length.
+    /// As `fallocate(2)`. Unless `mode` keeps the length, the length that is known here may grow; it is published like a write.
     pub(crate) fn allocate(&self, mode: u32, range: Range<u64>) -> Result<()> {
         let wire_mode = wire_mode(mode)?;
         self.drain()?;
@@ -439,7 +439,7 @@ impl StripedFile {
         let of = |part: usize| extents.get(part).copied().flatten().unwrap_or((0, 0));
         let answers = self.ask_all(
             |part, handle| match of(part) {
-                // A question that changes nothing.
+                // Nothing to allocate there: a question that changes nothing.
                 (first, end) if first == end => Request::StatPart { handle },
                 (first, end) => Request::Allocate {
                     target: intarsia_wire::Target::Handle(handle),
@@ -466,7 +466,7 @@ impl StripedFile {
     }
 }
 
-/// What a part is like, as hosts tell each other.
+/// The attributes of a part, as hosts tell them to each other.
 pub(crate) fn status(stat: intarsia_store::BackingStat) -> Response {
     Response::Status {
         size_bytes: stat.size_bytes,
@@ -485,7 +485,7 @@ const MODES: [(u32, AllocateMode); 5] = [
     (17, AllocateMode::ZeroRangeKeepSize),
 ];
 
-/// What stands for the bits of `fallocate(2)` on the wire.
+/// The mode on the wire for these bits of `fallocate(2)`.
 pub(crate) fn wire_mode(bits: u32) -> Result<AllocateMode> {
     let known = MODES.iter().find(|(known, _)| *known == bits);
     known
@@ -493,7 +493,7 @@ pub(crate) fn wire_mode(bits: u32) -> Result<AllocateMode> {
         .ok_or(Error::NotSupported("that mode of fallocate on a file of another host"))
 }
 
-/// The bits of `fallocate(2)`.
+/// The bits of `fallocate(2)` for this mode.
 pub(crate) fn allocate_bits(mode: AllocateMode) -> u32 {
     MODES.iter().find(|(_, known)| *known == mode).map_or(0, |(bits, _)| *bits)
 }

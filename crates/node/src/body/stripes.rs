@@ -1,8 +1,8 @@
-//! Striped files: how they come about, and what their record says.
+//! Striped files: how they are made, opened and published.
 //!
-//! A file is striped when it is opened for writing, has no bytes yet, and its hints say `place=stripe:N`. Whoever
-//! opens it holds the lease to write meanwhile, has an empty part made on each host, and names all of them in one
-//! commit that gives the lease up. From then on nobody needs one.
+//! A file becomes striped when it is opened for writing, has no bytes yet, and its hints ask for it (`place=stripe:N`, for
+//! example). The host that opens it has the lease to write, has an empty part made on each host, and names all parts in one
+//! commit that also gives the lease up. From then on all hosts may write to the file, and none needs a lease.
 
 use std::sync::Arc;
 
@@ -29,22 +29,23 @@ use crate::space::ledger::Ledger;
 use crate::space::placing::Placing;
 use crate::space::tiers::Tiers;
 
-/// Length of a chunk where no hint says another.
+/// Length of a chunk in bytes if no hint says another one.
 const CHUNK_BYTES: u64 = 1 << 20;
-/// Attempts to publish a length while others set it.
+/// Attempts to publish a length while other hosts set it.
 const ATTEMPTS: usize = 64;
 
 /// How a new file is to be striped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wish {
+    /// Over how many hosts at most.
     hosts: u16,
     chunk_bytes: u64,
 }
 
-/// An empty part that was made.
+/// An empty part that was made, and that no record names yet.
 struct NewPart {
     backing: BackingRef,
-    /// The file, if it is here.
+    /// The open file, if the part is on this host.
     here: Option<intarsia_store::BackingFile>,
 }
 
@@ -52,9 +53,9 @@ struct NewPart {
 pub(crate) struct Stripes {
     /// The name of this host.
     me: NodeId,
-    /// What was synced is on stable storage.
+    /// Whether a sync has to reach stable storage (durability `sync`).
     is_durable: bool,
-    /// The hosts that have parts; none in a store of one host, which has no striped files.
+    /// The other hosts; none in a store of one host, which has no striped files.
     cluster: Option<Arc<Cluster>>,
     namespace: Arc<Namespace>,
     tiers: Arc<Tiers>,
@@ -80,10 +81,10 @@ impl Stripes {
         }
     }
 
-    /// Whether a file that is born with these hints is striped.
+    /// Whether a new file with these hints is to be striped, and how.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for hints that cannot hold together; the log says what to do.
+    /// [`Error::Invalid`] if `place` asks for stripes, but the file is to have copies or strict integrity; the log says what to do.
     pub(crate) fn wanted(&self, hints: &HintSet) -> Result<Option<Wish>> {
         let Some(dealing) = hints.dealing().filter(|_| self.cluster.is_some()) else {
             return Ok(None);
@@ -112,7 +113,10 @@ impl Stripes {
         Ok(Some(Wish { hosts, chunk_bytes: dealing.chunk_bytes.unwrap_or(CHUNK_BYTES) }))
     }
 
-    /// Refuses to promise copies of a file that can have none.
+    /// Refuses a hint that asks for copies of a striped file, which has one copy of each part.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
     pub(crate) fn refuse_copies(&self, ino: InodeId, hint: &Hint) -> Result<()> {
         let wants_copies = hint.key() == HintKey::Replicas && hint.value() != "1";
         if wants_copies && matches!(self.namespace.get(ino)?.layout, Layout::Striped { .. }) {
@@ -124,7 +128,7 @@ impl Stripes {
         Ok(())
     }
 
-    /// Whether an existing file is to become striped, now that it is to be written.
+    /// Whether an existing file is to become striped before it is written, and how; with its hints.
     pub(crate) fn wanted_by(&self, inode: &Inode) -> Result<Option<(Wish, HintSet)>> {
         if inode.layout != Layout::Empty || inode.size_bytes > 0 || !inode.has_xattrs {
             return Ok(None);
@@ -133,7 +137,11 @@ impl Stripes {
         Ok(self.wanted(&hints)?.map(|wish| (wish, hints)))
     }
 
-    /// Makes a file without bytes, to which this host has the lease to write, a striped one without a lease.
+    /// Makes an empty file, to which this host has the lease to write, a striped one. Returns its new record. The lease is given up
+    /// in the same commit.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if the file was changed meanwhile, [`Error::NoSpace`] if no host takes a part.
     pub(crate) fn lay(
         &self,
         cluster: &Arc<Cluster>,
@@ -170,7 +178,7 @@ impl Stripes {
         Ok(named)
     }
 
-    /// Counts a file whose regions are to be on many hosts.
+    /// Counts whether the hint of a file to be dealt over many hosts was followed.
     fn note_dealt(&self, hints: &HintSet, outcome: std::result::Result<(), &'static str>) {
         match (hints.pattern(), hints.place()) {
             (Some(Pattern::Gather), _) => self.hinted.note(Pattern::Gather, outcome),
@@ -181,7 +189,7 @@ impl Stripes {
         }
     }
 
-    /// The hosts that take files. Where there seem to be fewer than wished for, some may have come since the last look.
+    /// The hosts that take files. If fewer are known than the wish asks for, the members are read anew, since some may have joined.
     fn hosts_for_stripes(cluster: &Cluster, wish: Wish) -> Vec<HostState> {
         let hosts = cluster.roomy_hosts();
         if hosts.len() >= usize::from(wish.hosts) {
@@ -193,8 +201,11 @@ impl Stripes {
         cluster.roomy_hosts()
     }
 
-    /// Has empty parts made on the first of `hosts` that can, at the same time; fewer than wished for only if there
-    /// are no more hosts.
+    /// Has empty parts made on several hosts at the same time. Hosts are tried in the order of `hosts` until there are as many
+    /// parts as the wish asks for, or no more hosts.
+    ///
+    /// # Errors
+    /// If no host can make a part: the failure of the last one, or [`Error::NoSpace`] if there is no host.
     fn make_parts(
         &self,
         cluster: &Arc<Cluster>,
@@ -229,6 +240,7 @@ impl Stripes {
         Ok(parts)
     }
 
+    /// Has a part made on each of `hosts`, at the same time; what came of it for each.
     fn make_parts_at(
         &self,
         cluster: &Arc<Cluster>,
@@ -259,6 +271,7 @@ impl Stripes {
         hosts.into_iter().zip(begun).map(finish).collect()
     }
 
+    /// Gives up parts that no record names, because of `error`.
     fn abandon_parts(&self, cluster: &Cluster, inode: &Inode, parts: Vec<NewPart>, error: &Error) {
         let elsewhere: Vec<_> =
             parts.iter().filter(|part| part.here.is_none()).map(|part| part.backing).collect();
@@ -298,14 +311,14 @@ impl Stripes {
                 Some(opening) => Part::There(Arc::new(opening.finish()?)),
             })
         };
-        // All that were begun are finished, or their hosts would keep them open.
+        // All openings that were begun are finished, even if one failed: otherwise their hosts would keep the parts open.
         let opened: Vec<Result<Part>> = parts.iter().zip(begun).map(finish).collect();
         let opened = opened.into_iter().collect::<Result<_>>()?;
         let known = (inode.size_bytes, *cuts);
         Ok(StripedFile::new(cluster, ino, (stripe, opened), known, may_write))
     }
 
-    /// Opens all parts for writing, and the hints of the file.
+    /// Opens all parts for writing; returns the hints of the file with them.
     pub(crate) fn open_to_write(&self, inode: &Inode) -> Result<(StripedFile, HintSet)> {
         let striped = self.open(inode, true)?;
         Ok((striped, own_hints(&self.namespace, inode)?))
@@ -322,6 +335,7 @@ impl Stripes {
         drained.and(published)
     }
 
+    /// Measures the parts and records the length. Begins anew if another host has set the length meanwhile.
     fn try_publish(
         &self,
         striped: &StripedFile,
@@ -336,11 +350,11 @@ impl Stripes {
             let published = self.namespace.update(ino, |inode| {
                 found = cuts_of(inode)?;
                 if found != known {
-                    // Somebody has set the length since, and what was measured may be of before.
+                    // Another host has set the length since, and the parts may have been measured before that.
                     return Ok(());
                 }
                 inode.size_bytes = inode.size_bytes.max(measure.size_bytes);
-                // Another host may have published a later measure before.
+                // Another host may have measured later and published earlier.
                 inode.blocks_512 = inode.blocks_512.max(measure.blocks_512.unwrap_or(0));
                 if inode.mtime < unpublished.mtime || inode.mtime > now {
                     inode.mtime = unpublished.mtime;
@@ -349,7 +363,7 @@ impl Stripes {
                 Ok(())
             });
             match published {
-                // Another host removed the file, which is open here still.
+                // Another host removed the file while it is open here.
                 Err(Error::NotFound) => return Ok(()),
                 Err(error) => return Err(error),
                 Ok(inode) => striped.learn(inode.size_bytes, found),
@@ -361,7 +375,7 @@ impl Stripes {
         Err(Error::Busy("other hosts keep setting the length of the file".into()))
     }
 
-    /// Cuts or grows a striped file. Its record then; none when another host removed the file, which is open here still.
+    /// Cuts or grows a striped file. Returns its new record; none if another host removed the file while it is open here.
     pub(crate) fn cut(
         &self,
         striped: &StripedFile,
@@ -397,15 +411,14 @@ impl Stripes {
         Ok(inode)
     }
 
-    /// Has what was written to the parts of a striped file on stable storage, where that is promised.
+    /// Has what was written to the parts of a striped file put on stable storage, if the deployment promises that.
     pub(super) fn sync(&self, striped: &StripedFile, data_only: bool) -> Result<()> {
         if self.is_durable { striped.sync(data_only) } else { Ok(()) }
     }
 }
 
 impl StripedFile {
-    /// Notes what another host has published of the file, which is being written here. Whether the record is of a striped
-    /// file still.
+    /// Notes what the record says of the file, which other hosts may have changed. Whether the file is still striped.
     pub(crate) fn learn_record(&self, inode: &Inode) -> bool {
         let cuts = cuts_of(inode);
         if let Ok(cuts) = cuts {
@@ -415,6 +428,7 @@ impl StripedFile {
     }
 }
 
+/// How often the length of a striped file was set, as its record says.
 fn cuts_of(inode: &Inode) -> Result<u64> {
     match &inode.layout {
         Layout::Striped { cuts, .. } => Ok(*cuts),

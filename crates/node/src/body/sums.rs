@@ -5,22 +5,22 @@ use intarsia_types::Result;
 
 pub(crate) mod change;
 
-/// Whether there are sums, where they are, and whether the record says that they are right.
+/// The sums of a file's blocks: whether there are any, where they are, and whether the record says that the stored ones are right.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Sums {
-    /// There are none of the present content.
+    /// There are no sums of the present content.
     #[default]
     None,
-    /// The record says that the stored ones are right; they were not read yet.
+    /// The record says that the stored sums are right; they were not read yet.
     Stored,
-    /// As [`Stored`](Self::Stored), and here.
+    /// The record says that the stored sums are right, and they are in memory.
     Loaded(BlockSums),
-    /// They are here and kept up at every write; the record does not say that the stored ones are right.
+    /// The sums are in memory and kept up at every write; the record does not say that the stored ones are right.
     KeptUp(BlockSums),
 }
 
 impl Sums {
-    /// Those that are here, for reads to be compared with and writes to renew.
+    /// The sums that are in memory: reads are compared with them, and writes renew them.
     pub(crate) const fn get(&self) -> Option<&BlockSums> {
         match self {
             Self::Loaded(sums) | Self::KeptUp(sums) => Some(sums),
@@ -28,12 +28,12 @@ impl Sums {
         }
     }
 
-    /// Whether the record says that the stored ones are right.
+    /// Whether the record says that the stored sums are right.
     pub(crate) const fn is_stored(&self) -> bool {
         matches!(self, Self::Stored | Self::Loaded(_))
     }
 
-    /// The record says that the stored ones are right, or that they are not.
+    /// The record now says that the stored sums are right, or that they are not.
     pub(crate) fn note_stored(&mut self, is_stored: bool) {
         *self = match (std::mem::take(self), is_stored) {
             (Self::None | Self::Stored, true) => Self::Stored,
@@ -43,27 +43,27 @@ impl Sums {
         };
     }
 
-    /// Whether there are none of the present content, so that a record may name none either.
+    /// Whether there are no sums of the present content, so that the record must not say that there are.
     pub(crate) const fn are_none(&self) -> bool {
         matches!(self, Self::None)
     }
 
-    /// The stored ones were read.
+    /// The stored sums were read.
     pub(crate) fn load(&mut self, sums: BlockSums) {
         *self = Self::Loaded(sums);
     }
 
-    /// They were made of the content that is here, and are to be kept up.
+    /// Sums were made of the content that is here; writes are to keep them up.
     pub(crate) fn keep_up(&mut self, sums: BlockSums) {
         *self = Self::KeptUp(sums);
     }
 
-    /// Lets go of those that are here; what the record says of the stored ones stays.
+    /// Drops the sums that are in memory; what the record says of the stored ones stays.
     pub(crate) fn unload(&mut self) {
         *self = if self.is_stored() { Self::Stored } else { Self::None };
     }
 
-    /// The content is another one, or gone.
+    /// There are no sums of the content any more: it is another one, or gone.
     pub(crate) fn forget(&mut self) {
         *self = Self::None;
     }
@@ -75,8 +75,8 @@ impl Sums {
         }
     }
 
-    /// Passes on what came of a change of the content. After one that failed nobody knows what the content is, and so no sum
-    /// of it: it is summed anew once it has settled.
+    /// Returns `changed`, the outcome of a change of the content. After a change that failed the content is not known, so the sums
+    /// in memory are dropped: the file is summed anew once it has settled.
     pub(crate) fn unless_failed<T>(&mut self, changed: Result<T>) -> Result<T> {
         if changed.is_err() && self.get().is_some() {
             self.forget();

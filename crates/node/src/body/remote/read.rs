@@ -1,4 +1,4 @@
-//! Reads of another host's file: from pieces that came ahead, and what is missing between them.
+//! Reads of another host's file: from pieces that were fetched ahead, and by requests for what is missing between them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use crate::body::pieces::{Landed, Piece};
 
 use super::{AHEAD_PATIENCE, RemoteFile};
 
-/// A read of a remote file that has begun. What was asked for comes while its owner does other things.
+/// A read of a remote file that has begun: its requests are on their way while its owner does other things.
 pub struct RemoteRead {
     file: Arc<RemoteFile>,
     range: Range<u64>,
     parts: Vec<Part>,
-    /// Has what is missing at the end.
+    /// Fills up what is missing at the end.
     rest: Option<Box<dyn FillsUp>>,
 }
 
@@ -29,14 +29,15 @@ struct Part {
 }
 
 enum Source {
+    /// A piece that was asked for ahead.
     Piece(Arc<Piece>),
-    /// What has come, or is coming, to the copy here.
+    /// A cached copy here, which has the bytes or will have them soon.
     Spread(Arc<dyn Piecewise>),
-    /// None when it could not be sent without waiting.
+    /// A request for these bytes; none when it could not be sent without waiting.
     Request(Option<Pending>),
 }
 
-/// Bytes as they came, so that they need not be copied to be handed on.
+/// Bytes in the buffer in which they came, so that they can be handed on without a copy.
 enum Bytes {
     Piece(Arc<Landed>, Range<usize>),
     Answer(Buffer),
@@ -53,7 +54,7 @@ impl std::ops::Deref for Bytes {
 }
 
 impl RemoteRead {
-    /// Takes from `rest` what is missing at the end.
+    /// Has `rest` fill up what is missing at the end.
     pub(crate) fn or_from(self, rest: Box<dyn FillsUp>) -> Self {
         Self { rest: Some(rest), ..self }
     }
@@ -89,7 +90,7 @@ impl RemoteRead {
                 Err(error) => deliver(Err(error)),
             };
         }
-        // What a former content filled up is not the file's.
+        // Bytes that the former content filled up are not the file's present ones, so a cached copy must not get them.
         let file = self.rest.is_none().then(|| Arc::clone(&self.file));
         let start = self.range.start;
         let len = usize::try_from(self.range.end - self.range.start).unwrap_or(usize::MAX);
@@ -108,7 +109,7 @@ impl RemoteRead {
         }
     }
 
-    /// As [`finish`](Self::finish), with the bytes copied into `buffer`; how many there are.
+    /// As [`finish`](Self::finish), but copies the bytes into `buffer`; returns how many there are.
     pub(crate) fn finish_into(mut self, buffer: &mut [u8]) -> Result<usize> {
         let mut done = 0;
         for part in std::mem::take(&mut self.parts) {
@@ -159,7 +160,7 @@ impl RemoteFile {
         read
     }
 
-    /// The part of a read that the copy here answers: all up to the end of the file, or nothing.
+    /// The read as one part, cut at the end of the file, if the cached copy here answers it.
     fn spread_part(&self, range: &Range<u64>) -> Option<Part> {
         let copy = self.spread.as_ref().filter(|copy| copy.is_alive())?;
         let range = range.start..range.end.min(copy.size_bytes());
@@ -169,6 +170,7 @@ impl RemoteFile {
         Some(Part { range, source: Source::Spread(Arc::clone(copy)) })
     }
 
+    /// Divides a range into pieces that were fetched ahead and gaps between them, which are asked for now.
     fn parts_of(&self, range: &Range<u64>) -> Vec<Part> {
         let mut parts = Vec::new();
         let mut at = range.start;
@@ -182,8 +184,8 @@ impl RemoteFile {
         parts
     }
 
-    /// A part that was not asked for ahead. The kernel asks for whole pages, so what is beyond the end of the file is
-    /// asked for only if nothing else is.
+    /// Asks for a part that was not asked for ahead. The kernel reads whole pages, so a gap behind the end of the file is asked for
+    /// only if it is the whole read.
     fn gap(&self, gap: Range<u64>, read: &Range<u64>) -> Option<Part> {
         let is_past_end = gap.start >= self.size_bytes() && gap.start > read.start;
         if gap.is_empty() || is_past_end {
@@ -193,7 +195,7 @@ impl RemoteFile {
         Some(Part { range: gap, source })
     }
 
-    /// Adds to the copy here, once whoever wanted the bytes has them.
+    /// Adds bytes to the cached copy that is made here, if there is one; called after the reader has them.
     fn keep(&self, offset_bytes: u64, bytes: &[u8]) {
         if let Some(copy) = &self.copy {
             copy.add(offset_bytes, bytes);
@@ -229,7 +231,7 @@ impl RemoteFile {
                 self.size_bytes.store(landed.size_bytes, Ordering::Relaxed);
                 Ok(Bytes::Piece(landed, within))
             }
-            // It did not come, or the file was shorter then than it had been: its home says what is true.
+            // The piece did not come, or is shorter than expected because the file was cut: the host is asked for the bytes.
             _ => self.fetch(&range, None).map(Bytes::Answer),
         }
     }

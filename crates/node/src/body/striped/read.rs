@@ -15,7 +15,7 @@ use super::{Part, StripedFile, extent, place_of, to_len};
 /// A read of a striped file that has begun.
 pub struct StripedRead {
     file: Arc<StripedFile>,
-    /// Up to the end of the file.
+    /// The bytes to read, cut at the end of the file.
     range: Range<u64>,
     parts: Vec<PartRead>,
 }
@@ -68,7 +68,7 @@ impl StripedRead {
         to_len(self.range.end - self.range.start)
     }
 
-    /// Whether nothing has to be waited for but this host's own disk.
+    /// Whether no other host has to be waited for.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.parts.iter().all(|part| match &part.source {
@@ -101,7 +101,7 @@ impl StripedRead {
         }
     }
 
-    /// With the bytes copied into `buffer`; how many there are.
+    /// Waits for the bytes and copies them into `buffer`; returns how many there are.
     fn finish_into(self, buffer: &mut [u8]) -> Result<usize> {
         let (len, start) = (self.len(), self.range.start);
         for part in self.parts {
@@ -125,7 +125,7 @@ impl StripedRead {
 }
 
 impl Source {
-    /// Fills `buffer`; with zeros from where the part ends, for the file goes on and nothing was written there.
+    /// Fills `buffer`; with zeros behind the end of the part: the file is longer than that, and nothing was written there.
     fn read(self, buffer: &mut [u8], offset_bytes: u64) -> Result<()> {
         let n = match self {
             Self::Here(file) => file.read_at(buffer, offset_bytes)?,
@@ -136,7 +136,7 @@ impl Source {
     }
 }
 
-/// Hands on the bytes of a single span as they came.
+/// Hands the bytes of a single span to `deliver` as they came, or with zeros behind the end of the part.
 fn finish_one<T>(
     read: RemoteRead,
     len: usize,
@@ -154,11 +154,11 @@ fn finish_one<T>(
     })
 }
 
-/// A read that other hosts take part in.
+/// A read that other hosts take part in, and that has begun.
 pub enum FarRead {
-    /// Of a file that one host serves.
+    /// A read of a file that one other host serves.
     Remote(RemoteRead),
-    /// Of a file that several hosts serve together.
+    /// A read of a striped file.
     Striped(StripedRead),
 }
 
@@ -172,8 +172,8 @@ impl FarRead {
         }
     }
 
-    /// Waits for what is missing and hands the bytes to `deliver`, fewer than asked for only at the end of the
-    /// file. `scratch` is used where they come in several parts.
+    /// Waits for what is missing and hands the bytes to `deliver`; fewer than asked for only at the end of the file. `scratch` is
+    /// used where they come in several parts.
     pub fn finish<T>(self, scratch: &mut Vec<u8>, deliver: impl FnOnce(Result<&[u8]>) -> T) -> T {
         match self {
             Self::Remote(read) => read.finish(scratch, deliver),

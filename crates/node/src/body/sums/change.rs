@@ -1,7 +1,8 @@
-//! What a change of a file's content makes of the sums of its blocks.
+//! The sums of a file's blocks after a change of its content.
 //!
-//! They are taken before the change: of the bytes that are to be written, and of what the blocks held until then, which is
-//! compared with its sums. So a sum says what a program wrote, whatever a disk makes of it, and never what had gone wrong before.
+//! They are computed before the change, from the bytes that are to be written and from what else the blocks hold, which is
+//! verified by its sums first. So a sum is always that of what programs wrote, whatever the disk makes of it, and damage of before
+//! is not taken for content.
 
 use std::ops::Range;
 
@@ -33,9 +34,9 @@ pub(crate) enum Change<'c> {
 /// The sums after a change.
 #[derive(Debug)]
 pub(crate) enum Renewed {
-    /// Nobody keeps any.
+    /// No sums are kept.
     None,
-    /// The file has so many blocks, of which these have new sums.
+    /// The file then has `count` blocks, of which those in `changed` have new sums.
     Blocks { count: usize, changed: Vec<(usize, u64)> },
 }
 
@@ -47,7 +48,7 @@ impl Change<'_> {
         }
     }
 
-    /// What is written, zeros too.
+    /// The range that is written, be it with zeros.
     fn written(self, old_size_bytes: u64) -> Range<u64> {
         match self {
             Self::Bytes(_, []) => 0..0,
@@ -66,7 +67,7 @@ impl Change<'_> {
             }
             _ => {
                 let written = self.written(old_size_bytes);
-                // With those that the file grows by before it, and the last one that it had.
+                // With the last block that the file had, and those that it grows by before the written range.
                 let from = written.start.min(old_size_bytes) / BLOCK_BYTES;
                 from..written.end.div_ceil(BLOCK_BYTES)
             }
@@ -75,11 +76,11 @@ impl Change<'_> {
 }
 
 impl Sums {
-    /// What they are after a change that is about to be made. None are kept of a file that gets too long for them.
+    /// The sums after a change that is about to be made; none of a file that gets too long to be summed.
     ///
     /// # Errors
-    /// [`Error::Corrupt`](intarsia_types::Error::Corrupt) when what would stay of a block is not what its sum says, or that
-    /// it cannot be read.
+    /// [`Error::Corrupt`](intarsia_types::Error::Corrupt) when a block that stays in part does not have its sum; the disk's own
+    /// when such a block cannot be read.
     pub(crate) fn after(&self, before: &Before<'_>, change: Change<'_>) -> Result<Renewed> {
         let Some(sums) = self.get() else { return Ok(Renewed::None) };
         let size_bytes = change.size_after(before.size_bytes);
@@ -92,7 +93,7 @@ impl Sums {
         Ok(Renewed::Blocks { count: to_usize(size_bytes.div_ceil(BLOCK_BYTES)), changed })
     }
 
-    /// The change was made.
+    /// Takes the sums over that [`after`](Self::after) returned, once the change was made.
     pub(crate) fn renew(&mut self, renewed: Renewed) {
         let Some(sums) = self.get_mut() else { return };
         match renewed {
@@ -109,7 +110,7 @@ struct Changing<'c> {
     before: &'c Before<'c>,
     sums: &'c BlockSums,
     change: Change<'c>,
-    /// Afterwards.
+    /// The length of the file after the change.
     size_bytes: u64,
 }
 
@@ -144,7 +145,7 @@ impl Changing<'_> {
         Ok(block_sum(&block))
     }
 
-    /// What a block of `len_bytes` holds before the change.
+    /// What a block of `len_bytes` holds before the change, verified by its sum.
     fn old(&self, index: u64, len_bytes: u64) -> Result<Vec<u8>> {
         let mut block = vec![0; to_usize(len_bytes)];
         let n = self.before.file.read_at(&mut block, index * BLOCK_BYTES)?;
