@@ -3,11 +3,12 @@
 //! Owns the record of this host, what was read of the others' records, and the connections to them.
 //! Asks the metadata engine for the records, and the other hosts.
 //! Promises that a host whose heartbeats arrive is not given up, that one that was given up changes nothing until it
-//! has joined anew, and that no question takes longer than its caller's deadline allows.
+//! has joined anew, and that no question takes longer than its caller's deadline allows, except where bytes are moved: a host
+//! with slow disks is waited for while its heartbeats arrive, for a minute at most.
 //!
 //! Each host renews its record in the metadata about once a second (its heartbeat) and reads the records of all others. A
-//! host whose record has stayed the same for [`Pace::lost_after`] is marked lost, on condition that the record is still what
-//! was read. Silence counts only for the time in which the reader's own heartbeats succeeded, and at most one and a half
+//! host whose record has stayed the same for [`Pace::lost_after`] is marked lost, on condition that its record has not
+//! changed meanwhile. Silence counts only for the time in which the reader's own heartbeats succeeded, and at most one and a half
 //! intervals for each: so no host whose heartbeats arrive is given up, whatever the clocks say, and a host that was cut off or
 //! suspended listens first before it gives up others. A host that finds itself marked lost is fenced (see
 //! [`crate::membership::fence`]).
@@ -32,21 +33,21 @@ use intarsia_types::{Error, NodeId, Result};
 use crate::clock::now;
 use crate::ranks::OWN_RECORD;
 
-/// Attempts to change a record that other hosts may change at the same time, which is rare.
+/// Attempts to change a record; others are needed only if another host changes it at the same time, which is rare.
 const ATTEMPTS: usize = 16;
 
 /// The interval of heartbeats, and the silence after which a member is given up.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
-    /// Between two heartbeats.
+    /// The time between two heartbeats.
     pub(crate) interval: Duration,
     /// A host without a heartbeat for this time is marked lost.
     pub(crate) lost_after: Duration,
 }
 
 impl Pace {
-    /// The most silence that one look at the others can add. If two looks were further apart, it was the reader that
-    /// did not run, and the others need not have been silent.
+    /// The most silence that one look at the others can add. If two looks were further apart, this host itself did not run
+    /// meanwhile, and the others need not have been silent.
     fn most_silence(self) -> Duration {
         self.interval * 3 / 2
     }
@@ -66,15 +67,15 @@ pub(crate) enum Pulse {
 /// What a look of the failure detector at the other members found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
-    /// Nothing that matters to files.
+    /// Nothing that concerns where files are.
     Calm,
-    /// A host is lost that was not at the look before.
+    /// A host is lost that was not lost at the look before.
     Loss,
-    /// A host takes files that did not at the look before.
+    /// A host takes files that did not take any at the look before.
     Arrival,
 }
 
-/// How long a member has been seen not to change.
+/// How long the record of a member has not changed, and the heartbeat that it shows.
 #[derive(Clone, Copy)]
 struct Silence {
     epoch: u64,
@@ -93,32 +94,32 @@ struct Watch {
 pub(crate) struct Membership {
     me: NodeId,
     pace: Pace,
-    /// The right to change what is recorded of this host; whoever has it asks the metadata.
+    /// Held while the record of this host is changed, which asks the metadata. `mine` is not held that long.
     turn: Mutex<()>,
-    /// What is recorded of this host, as far as it knows. Every call of a program looks at it.
+    /// The record of this host, as far as it knows. Every call of a program looks at it.
     mine: Mutex<MemberRecord>,
-    /// What is recorded of all, as of the last look.
+    /// The records of all members, as they were read last.
     seen: RwLock<BTreeMap<NodeId, MemberRecord>>,
     watch: Mutex<Watch>,
-    /// The lost hosts, as of the last look. Not taken from `seen`, which is refreshed between looks too.
+    /// The lost hosts, as of the last look. Not taken from `seen`, which is refreshed between looks as well.
     known_lost: Mutex<BTreeSet<NodeId>>,
     /// The hosts that take files, as of the last look.
     known_serving: Mutex<BTreeSet<NodeId>>,
-    /// When the last heartbeat began that was recorded.
+    /// When the last heartbeat that was recorded began.
     last_beat: Mutex<Instant>,
 }
 
 impl Membership {
-    /// Begins a new life of the host `me`: records it, as one that serves nobody yet.
+    /// Begins a new life of the host `me`, and records it as a host that serves nobody yet.
     ///
     /// # Errors
-    /// The engine's own.
+    /// [`Error::Busy`] if another process keeps starting under that name; the engine's own.
     pub(crate) fn begin(directory: &Namespace, me: &NodeId, pace: Pace) -> Result<Self> {
         for _ in 0..ATTEMPTS {
             let begun = Instant::now();
             let old = directory.member(me)?;
             let fresh = MemberRecord::new(epoch_after(old.as_ref()), now());
-            // An order to leave outlives the process.
+            // An order to leave holds for later processes of the host too.
             let is_leaving = old.as_ref().is_some_and(|old| old.is_leaving);
             let mine = MemberRecord { is_leaving, ..fresh };
             if directory.put_member(me, old.as_ref(), &mine)? {
@@ -148,12 +149,12 @@ impl Membership {
         Owner::new(self.me.0.clone(), self.mine.lock().epoch)
     }
 
-    /// What is recorded of this host.
+    /// The record of this host, as far as it knows.
     pub(crate) fn mine(&self) -> MemberRecord {
         self.mine.lock().clone()
     }
 
-    /// From now on the host serves the others at `address`.
+    /// Records that the host serves the others at `address` from now on.
     pub(crate) fn serve(&self, directory: &Namespace, address: SocketAddr) -> Result<Pulse> {
         self.change(directory, |mine| MemberRecord {
             address: Some(address),
@@ -172,7 +173,7 @@ impl Membership {
         if matches!(pulse, Ok(Pulse::Alive)) {
             *self.last_beat.lock() = begun;
         } else {
-            // A host whose heartbeat fails may not hear the heartbeats of others either.
+            // While this host's heartbeats fail, it may not hear those of others either: their silence does not count.
             *self.watch.lock() = Watch::default();
         }
         pulse
@@ -192,22 +193,25 @@ impl Membership {
         Ok(())
     }
 
-    /// Whether this host was told to leave, as of its last beat.
+    /// Whether this host was told to leave, as far as it knows.
     pub(crate) fn is_leaving(&self) -> bool {
         self.mine.lock().is_leaving
     }
 
-    /// Ends this membership for good.
+    /// Removes the record of this host, which is a member no more then. False if the record has changed meanwhile.
     pub(crate) fn leave(&self, directory: &Namespace) -> Result<bool> {
         directory.remove_member(&self.me, &self.mine())
     }
 
-    /// Records that this host stopped in order.
+    /// Records that this host has stopped regularly and is in `state`.
     pub(crate) fn stop(&self, directory: &Namespace, state: MemberState) -> Result<Pulse> {
         self.change(directory, |mine| MemberRecord { address: None, ..mine.entering(state, now()) })
     }
 
-    /// Changes this host's own record.
+    /// Changes the record of this host. If other hosts have changed it meanwhile, `change` is applied to what they recorded.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if the record keeps changing; the engine's own.
     pub(crate) fn change(
         &self,
         directory: &Namespace,
@@ -223,7 +227,7 @@ impl Membership {
             }
             match directory.member(&self.me)? {
                 Some(found) if found.epoch > mine.epoch => return Ok(Pulse::Replaced),
-                // Somebody ordered this host to leave, or the answer to one of its own beats was lost.
+                // Another host has ordered this one to leave, or the answer to an earlier change of this one was lost.
                 Some(found) if found.epoch == mine.epoch && found.state.is_alive() => {
                     *self.mine.lock() = found;
                 }
@@ -246,8 +250,8 @@ impl Membership {
         })
     }
 
-    /// Records that the host is back, in the life `epoch`. [`Pulse::Lost`] if the others have given up that life as well:
-    /// then it had begun, without an answer to this host, and another life has to begin.
+    /// Records that the host is back, in the life `epoch`. [`Pulse::Lost`] if the others have given up that life as well: then an
+    /// earlier attempt was recorded and its answer was lost, and another life has to begin.
     pub(crate) fn revive(&self, directory: &Namespace, epoch: u64) -> Result<Pulse> {
         let _turn = self.turn.lock();
         for _ in 0..ATTEMPTS {
@@ -277,10 +281,10 @@ impl Membership {
         Err(Error::Busy(format!("the record of {} kept changing", self.me)))
     }
 
-    /// Tells a host to leave, or that it may stay after all; the state it had.
+    /// Tells a host to leave, or that it may stay after all. Returns the state that it had; if it is not up, nothing is recorded.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a host that is not up, else the engine's own.
+    /// [`Error::Invalid`] for an unknown host, [`Error::Busy`] if its record keeps changing; the engine's own.
     pub(crate) fn order(
         &self,
         directory: &Namespace,
@@ -322,6 +326,9 @@ impl Membership {
     }
 
     /// Removes the record of a host that is lost for good.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an unknown host, [`Error::Busy`] for one that is not lost; the engine's own.
     pub(crate) fn forget(&self, directory: &Namespace, node: &NodeId) -> Result<()> {
         let found = directory.member(node)?.ok_or_else(|| unknown(node))?;
         if found.state != MemberState::Lost || !directory.remove_member(node, &found)? {
@@ -337,8 +344,8 @@ fn unknown(node: &NodeId) -> Error {
     ))
 }
 
-/// The epoch of the life after the one recorded in `old`. It is taken from the clock, so that it is also later than that of a
-/// life whose record was removed.
+/// The epoch of the life after the one recorded in `old`. It is taken from the clock, in milliseconds, so that it is also later
+/// than the epoch of a life whose record was removed.
 fn epoch_after(old: Option<&MemberRecord>) -> u64 {
     let since_1970 = intarsia_sync::system_now().duration_since(std::time::UNIX_EPOCH);
     let by_clock = u64::try_from(since_1970.unwrap_or_default().as_millis()).unwrap_or(0);
@@ -399,7 +406,7 @@ mod tests {
         assert!(!is_lost(&a, "b") && !is_lost(&b, "a"), "whose beats arrive");
         assert!(!a.hears(&NodeId("c".into())) && !a.hears(&NodeId("stranger".into())));
         assert!(a.is_over(&c.owner()) && !a.is_over(&b.owner()));
-        // c wakes up and is told; then it lives again, as another.
+        // c goes on and is told that it is lost; then it begins another life.
         let old = c.owner();
         assert_eq!(c.beat(&a_dir, &[]).unwrap(), Pulse::Lost);
         let epoch = c.next_epoch(&a_dir).unwrap().unwrap();
@@ -416,7 +423,7 @@ mod tests {
         let (a_dir, a) = host(&engine, "a");
         let (b_dir, b) = host(&engine, "b");
         for _ in 0..3 {
-            // Both stop for long, as a machine does that is out of breath; a is the first to go on.
+            // Both stand still for long, as on an overloaded machine; a is the first to go on.
             a.beat(&a_dir, &[]).unwrap();
             a.look(&a_dir).unwrap();
             intarsia_sync::thread::sleep(PACE.lost_after * 2);
@@ -436,7 +443,7 @@ mod tests {
         a.give_up(&a_dir, &me).unwrap();
         assert_eq!(b.beat(&b_dir, &[]).unwrap(), Pulse::Lost);
         let first = b.next_epoch(&b_dir).unwrap().unwrap();
-        // That life is recorded, and b does not hear so; then a gives it up.
+        // That life is recorded, but the answer does not reach b; then a gives it up.
         let found = a_dir.member(&me).unwrap().unwrap();
         let begun = MemberRecord { epoch: first, ..found.entering(MemberState::Serving, now()) };
         assert!(a_dir.put_member(&me, Some(&found), &begun).unwrap());

@@ -1,4 +1,4 @@
-//! The other hosts of a store: which tiers are theirs, and how to reach them.
+//! The other hosts of a store: which of them live, which tiers are theirs, and how they are reached.
 
 mod calls;
 pub(crate) mod memory;
@@ -31,19 +31,19 @@ use crate::membership::homes::TierHomes;
 use crate::membership::{Membership, Pace, Pulse, Seen};
 
 const EIO: i32 = 5;
-/// Stands for the heir's life in a recall of the right to write, if nobody is to get the right.
+/// The epoch in a recall of the right to write that says that no host is to get the right.
 pub(crate) const NO_HEIR: u64 = 0;
 /// Threads that move bytes between hosts.
 const REACTORS: usize = 1;
 
-/// What makes a node one of several.
+/// What a node needs to be one of several in a store.
 #[derive(Clone)]
 pub struct ClusterOptions {
     /// The metadata that all hosts share.
     pub engine: Arc<dyn MetaEngine>,
     /// The store's name, the same on every host: 32 hexadecimal digits.
     pub store: String,
-    /// Where the other hosts reach this one. Port 0 takes any that is free.
+    /// The address at which the other hosts reach this one. Port 0 takes any that is free.
     pub listen: SocketAddr,
     /// The deployment's key.
     pub key: DeploymentKey,
@@ -56,7 +56,7 @@ pub struct ClusterOptions {
 pub struct HostPresence {
     /// Its name.
     pub name: NodeId,
-    /// Where its node serves others, while it does.
+    /// The address at which its node serves others, while it does.
     pub address: Option<SocketAddr>,
     /// Whether its recorded state says that it lives.
     pub is_alive: bool,
@@ -73,44 +73,45 @@ impl std::fmt::Debug for ClusterOptions {
 /// What became of a request to give back the right to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Recalled {
-    /// It is free, and what was written is published.
+    /// The right is free, and what was written is published.
     Released,
-    /// The file is open there; whoever wants to write does so through that host.
+    /// The file is open there, so other hosts have to write through that host.
     InUse,
     /// Ask again after this time.
     Later(Duration),
 }
 
-/// The other hosts.
+/// The other hosts of a store, and this host among them.
 pub(crate) struct Cluster {
     me: NodeId,
     identity: Identity,
     listen: SocketAddr,
     runtime: Runtime,
-    /// For looking up members and tiers.
+    /// The metadata, for members and tiers.
     directory: Namespace,
     peers: Peers,
-    /// The host of each tier. It changes only when a host comes back with empty disks: then there is one member more.
+    /// The host of each tier. It changes only when a host comes back with empty disks: then its former tiers go to a new member,
+    /// which is lost.
     homes: TierHomes,
-    /// How many members there were at the last look.
+    /// How many members there were when their records were read last.
     member_count: AtomicUsize,
     piece_memory: Arc<PieceMemory>,
-    /// Bytes of files asked of other hosts.
+    /// How many bytes of files were asked of other hosts so far.
     asked_bytes: AtomicU64,
     server: Mutex<Option<Server>>,
     membership: Membership,
     /// Refuses calls while the other hosts have given this one up.
     pub(super) fence: Fence,
     heartbeat: Mutex<Option<Heartbeat>>,
-    /// Whether the last heartbeat failed, which was logged.
+    /// Whether the last heartbeat failed. Logged when that changes.
     is_faint: AtomicBool,
-    /// This host stays a member, also if it was told to leave.
+    /// This host stays a member even if it was told to leave.
     stays: AtomicBool,
 }
 
 impl Cluster {
-    /// Joins the store in the metadata; the other hosts see from now on that this one is starting. Opening the namespace takes
-    /// `root`, which is not used: the store has its root already.
+    /// Begins this host's life in the metadata: the other hosts see from now on that it is starting. `root` is needed to open the
+    /// namespace, but not used, since the store has its root already.
     pub(crate) fn new(
         options: &ClusterOptions,
         me: &NodeId,
@@ -166,17 +167,17 @@ impl Cluster {
             .ok_or_else(|| Error::Engine(format!("tier {tier} belongs to no host of this store")))
     }
 
-    /// Reads the addresses of the members.
+    /// Reads the records of the members, and takes over their addresses.
     pub(crate) fn meet(&self) -> Result<()> {
         self.membership.refresh(&self.directory)?;
         self.connect();
         Ok(())
     }
 
-    /// Makes the members that serve known as peers.
+    /// Makes the members that live and have an address known as peers, by the records as they were read last.
     fn connect(&self) {
         let all = self.membership.all();
-        // A new member may be the name under which a host's lost tiers go on.
+        // A new member may be the one that the lost tiers of a host have gone to.
         if self.member_count.swap(all.len(), Ordering::Relaxed) < all.len() {
             self.homes.forget();
         }
@@ -207,12 +208,15 @@ impl Cluster {
         self.membership.revive(&self.directory, epoch)
     }
 
-    /// Whether this host was told to leave, as of its last beat.
+    /// Whether this host was told to leave, as far as it knows.
     pub(crate) fn is_leaving(&self) -> bool {
         self.membership.is_leaving()
     }
 
-    /// See [`Membership::order`].
+    /// Tells a host to leave, or that it may stay after all.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] for a host that is not up, else as [`Membership::order`].
     pub(crate) fn order(&self, node: &NodeId, is_leaving: bool) -> Result<()> {
         let state = self.membership.order(&self.directory, node, is_leaving)?;
         match state {
@@ -238,13 +242,14 @@ impl Cluster {
         }
     }
 
+    /// Holds this host's heartbeats back, or lets them go on.
     pub(crate) fn hold_beats(&self, is_held: bool) {
         if let Some(heartbeat) = &*self.heartbeat.lock() {
             heartbeat.pause(is_held);
         }
     }
 
-    /// Whether the host is lost: nobody has heard of it for seconds, and what it alone held cannot be read.
+    /// Whether the host is lost, by its record as it was read last: what it alone held cannot be read.
     pub(crate) fn is_lost(&self, node: &NodeId) -> bool {
         self.membership.lost_since(node).is_some()
     }
@@ -254,25 +259,25 @@ impl Cluster {
         self.membership.has_lost()
     }
 
-    /// The hosts that live, this one among them, in the order of their names.
+    /// The hosts that live, this one among them, in the order of their names, by their records as they were read last.
     pub(crate) fn alive(&self) -> Vec<NodeId> {
         let all = self.membership.all().into_iter();
         all.filter(|(_, member)| member.state.is_alive()).map(|(node, _)| node).collect()
     }
 
-    /// All members with what they last told about themselves, in the order of their names.
+    /// All members with their records as they were read last, in the order of their names.
     pub(crate) fn members(&self) -> Vec<(NodeId, MemberRecord)> {
         self.membership.all()
     }
 
-    /// Whether this host is a member, and no other one can have given it up.
+    /// Whether this host is a member, and no other host can have given it up.
     pub(crate) fn is_sure_member(&self) -> bool {
         !self.fence.is_up() && self.is_current()
     }
 
     /// Whether that life of a host is over, so that its leases can be taken over.
     pub(crate) fn is_over(&self, owner: &Owner) -> bool {
-        // A host that the last look did not show may have joined since, or have left for good.
+        // A host without a record may have joined since the records were read, or have left for good.
         if !self.membership.knows(&owner.node)
             && let Err(error) = self.meet()
         {
@@ -282,8 +287,8 @@ impl Cluster {
         self.membership.is_over(owner)
     }
 
-    /// Whether that life of a host is over and nobody will claim its leases any more: the host is lost, or is back and has
-    /// claimed those that it knows of. A host that is just starting may still claim them.
+    /// Whether that life of a host is over and the host will not claim its leases any more: it is lost, or is back and has claimed
+    /// those that it knows of. A host that is just starting may still claim them.
     pub(crate) fn has_let_go(&self, owner: &Owner) -> bool {
         let state = self.members().into_iter().find(|(node, _)| *node == owner.node);
         let is_starting = state.is_some_and(|(_, member)| member.state == MemberState::Joining);
@@ -300,7 +305,7 @@ impl Cluster {
         self.membership.is_current()
     }
 
-    /// Gives EIO while the other hosts may have given this one up.
+    /// Fails with EIO while the other hosts may have given this one up.
     pub(crate) fn require_current(&self) -> Result<()> {
         if !self.is_sure_member() {
             let gone = std::io::Error::from_raw_os_error(EIO);
@@ -309,7 +314,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Gives EIO to a host that was given up and does not know it yet.
+    /// Refuses a request of `node` with EIO if that host was given up; it does not know so yet.
     pub(crate) fn require_member(&self, node: &NodeId) -> Result<()> {
         if self.is_lost_on_second_look(node) {
             let gone = std::io::Error::from_raw_os_error(EIO);
@@ -318,7 +323,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// A host that was lost at the last look may be back, with files that others have opened.
+    /// Whether a host is lost. The records are read anew before that is said, because the host may be back.
     fn is_lost_on_second_look(&self, node: &NodeId) -> bool {
         if !self.is_lost(node) {
             return false;
@@ -329,7 +334,7 @@ impl Cluster {
         self.is_lost(node)
     }
 
-    /// Gives EIO for what only a lost host has.
+    /// Fails with EIO if the host `home` is lost, for what only that host has.
     pub(crate) fn require_not_lost(&self, home: &NodeId) -> Result<()> {
         if !self.is_lost_on_second_look(home) {
             return Ok(());
@@ -342,34 +347,33 @@ impl Cluster {
         Err(Error::io(what, std::io::Error::from_raw_os_error(EIO)))
     }
 
-    /// The memory for what is fetched ahead.
+    /// The memory for bytes that are fetched ahead.
     pub(crate) const fn piece_memory(&self) -> &Arc<PieceMemory> {
         &self.piece_memory
     }
 
-    /// A payload of so many bytes, to be filled; its content is arbitrary.
+    /// A buffer for a payload of `len_bytes`, to be filled; its content is arbitrary.
     pub(crate) fn buffer(&self, len_bytes: usize) -> Buffer {
         self.peers.buffer(len_bytes)
     }
 
-    /// A payload to send.
+    /// A payload with a copy of `bytes`, to be sent.
     pub(crate) fn payload(&self, bytes: &[u8]) -> Buffer {
         self.peers.copy(bytes)
     }
 
-    /// Reads the members anew. Returns the hosts that live, this one among them, in the order of their names.
+    /// As [`alive`](Self::alive), after the records were read anew.
     pub(crate) fn living(&self) -> Result<Vec<NodeId>> {
         self.meet()?;
         Ok(self.alive())
     }
 
-    /// Whether a host does not count as one that keeps a copy: it is lost, down, about to leave, or a member no
-    /// more.
+    /// Whether copies at a host do not count, because it is lost, down, about to leave, or a member no more.
     pub(crate) fn has_given_up(&self, host: &NodeId) -> bool {
         !self.membership.keeps_copies(host)
     }
 
-    /// Whether a host is up, be it about to leave.
+    /// Whether a host is up, even if it is just starting or about to leave.
     pub(crate) fn is_up(&self, host: &NodeId) -> bool {
         self.alive().contains(host)
     }
@@ -395,11 +399,11 @@ impl Cluster {
         hosts
     }
 
-    /// Tells the host of a backing file that nobody needs the file any more. It finds that out by itself too, but later.
+    /// Tells the host of a backing file that the file has no owner any more. Without the message the host finds that out later.
     pub(crate) fn note_garbage(&self, backing: BackingRef) {
         let request = Request::Reclaim { tier: backing.tier, files: vec![backing.file] };
         let told = self.home_of(backing.tier).and_then(|home| {
-            // A lost host finds such files by itself when it is back.
+            // A lost host looks for such files when it is back.
             if self.is_lost(&home) { Ok(()) } else { self.tell(&home, &request) }
         });
         if let Err(error) = told {
@@ -407,8 +411,8 @@ impl Cluster {
         }
     }
 
-    /// Tells the hosts of copies that were made in vain, since `record` does not name them. They find that out by themselves too,
-    /// but later.
+    /// Tells the hosts of `copies` that `record` does not name that these were made in vain. Without the message a host finds that
+    /// out later.
     pub(crate) fn refuse_copies(&self, ino: InodeId, record: &Inode, copies: &[BackingRef]) {
         let known = record.layout.copies();
         for backing in copies.iter().filter(|backing| !known.contains(backing)) {
@@ -430,17 +434,18 @@ impl Cluster {
     }
 }
 
-/// Counts, as often as it is called, the nodes that are members of the store.
+/// Returns a function that counts the nodes that live in the store, anew at each call.
 ///
 /// # Errors
-/// The engine's own, as for each call of what it returns.
+/// The engine's own; each call can fail with these too.
 pub fn member_counter(engine: &Arc<dyn MetaEngine>) -> Result<impl Fn() -> Result<usize>> {
     let root = RootSpec { perm: 0, uid: 0, gid: 0 };
     let namespace = Namespace::open(Arc::clone(engine), root, now())?;
     Ok(move || Ok(namespace.members()?.iter().filter(|(_, m)| m.state.is_alive()).count()))
 }
 
-/// A member as decisions see it. Which of its tiers is its overflow, and what its kernel serves, concerns it alone.
+/// A member as the policy sees it. Which of its tiers is the overflow, and which of them its kernel can read by passthrough,
+/// matters only on that host.
 fn host_state(node: NodeId, member: MemberRecord) -> HostState {
     let state = |tier: MemberTier| TierState {
         id: tier.id,
@@ -454,7 +459,7 @@ fn host_state(node: NodeId, member: MemberRecord) -> HostState {
     HostState::with_tiers(node, member.tiers.into_iter().map(state).collect())
 }
 
-/// A time as users read it.
+/// A time as users read it, such as `2026-01-31T12:00:00Z`.
 pub(crate) fn in_words(time: Timestamp) -> String {
     let since_1970 = Duration::from_secs(u64::try_from(time.secs).unwrap_or(0));
     humantime::format_rfc3339_seconds(std::time::UNIX_EPOCH + since_1970).to_string()

@@ -1,6 +1,6 @@
-//! The description of the deployment, which all hosts hold together in the metadata.
+//! The description of the deployment, which all hosts share in the metadata.
 //!
-//! The node does not interpret it: it is a text that is read, and replaced on condition that nobody has changed it meanwhile.
+//! The node does not interpret it: it is a text that is read, and replaced on condition that it has not changed meanwhile.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use intarsia_types::{Error, NodeId, Result};
 
 use crate::clock::now;
 
-/// The description, and who is a member.
+/// The description in the metadata, and the records of members beside it.
 pub struct SharedDescription(Namespace);
 
 impl SharedDescription {
@@ -39,7 +39,7 @@ impl SharedDescription {
         self.0.put_description(expected.map(str::as_bytes), text.as_bytes())
     }
 
-    /// Whether anything is recorded of a host.
+    /// Whether a host has a record, as a member or as one that was lost.
     ///
     /// # Errors
     /// The engine's own.

@@ -12,7 +12,7 @@ use crate::clock::now;
 use super::{Membership, Seen, Silence};
 
 impl Membership {
-    /// Looks at all members, and marks those lost that have been silent for too long.
+    /// Reads the records of all members, and marks those lost that have been silent for too long.
     pub(crate) fn look(&self, directory: &Namespace) -> Result<Seen> {
         let begun = Instant::now();
         self.refresh(directory)?;
@@ -42,7 +42,7 @@ impl Membership {
         })
     }
 
-    /// Whether any host counts as lost, as of the last look.
+    /// Whether any host is lost, by the records as they were read last.
     pub(crate) fn has_lost(&self) -> bool {
         !self.in_state(MemberState::Lost).is_empty()
     }
@@ -52,14 +52,14 @@ impl Membership {
         seen.iter().filter(|(_, m)| m.state == state).map(|(node, _)| node.clone()).collect()
     }
 
-    /// Whether a host is one that files can stay at.
+    /// Whether copies of files at a host count: it serves, or is just starting.
     pub(crate) fn keeps_copies(&self, node: &NodeId) -> bool {
         let seen = self.seen.read();
         seen.get(node)
             .is_some_and(|m| matches!(m.state, MemberState::Serving | MemberState::Joining))
     }
 
-    /// Reads the records of all members.
+    /// Reads the records of all members, and logs changes of their states.
     pub(crate) fn refresh(&self, directory: &Namespace) -> Result<()> {
         let now: BTreeMap<_, _> = directory.members()?.into_iter().collect();
         let mut seen = self.seen.write();
@@ -73,13 +73,14 @@ impl Membership {
         Ok(())
     }
 
-    /// The members that have been silent for too long, by a look that began at `begun`.
+    /// The members that have been silent for too long; the records were read since `begun`.
     fn judge(&self, begun: Instant) -> Vec<(NodeId, MemberRecord)> {
         let mut watch = self.watch.lock();
         let gap =
             watch.last_look.map_or(Duration::ZERO, |last| begun.saturating_duration_since(last));
         let gap = gap.min(self.pace.most_silence());
-        // What was read is of between then and now; counting from now makes no silence longer than it was.
+        // The records were read at some moment between `begun` and now. The next gap begins now, so that no silence comes out
+        // longer than it was.
         watch.last_look = Some(Instant::now());
         let seen = self.seen.read();
         watch.silences.retain(|node, _| seen.contains_key(node));
@@ -109,8 +110,8 @@ impl Membership {
         seen.get(node).filter(|m| m.state == MemberState::Lost).map(|m| m.since)
     }
 
-    /// Whether a host lives as far as this one can tell: it has beaten lately. A host that died is not heard of for
-    /// longer than it takes to be lost.
+    /// Whether a host lives as far as this one can tell, because a heartbeat of it has arrived lately. For a host that died this is
+    /// false after [`Pace::lost_after`](super::Pace::lost_after) at the latest.
     pub(crate) fn hears(&self, node: &NodeId) -> bool {
         let watch = self.watch.lock();
         let Some(since) = watch.last_look.map(|look| look.elapsed()) else { return false };
@@ -118,12 +119,12 @@ impl Membership {
         silent.is_some_and(|silent| silent + since < self.pace.lost_after)
     }
 
-    /// Whether the last look showed a host of this name.
+    /// Whether there was a host of this name when the records were read last.
     pub(crate) fn knows(&self, node: &NodeId) -> bool {
         self.seen.read().contains_key(node)
     }
 
-    /// Whether that life of a host is over, so that what it held can be taken over.
+    /// Whether that life of a host is over, so that its leases can be taken over.
     pub(crate) fn is_over(&self, owner: &Owner) -> bool {
         if owner.node == self.me {
             return owner.epoch < self.mine.lock().epoch;
@@ -131,12 +132,12 @@ impl Membership {
         match self.seen.read().get(&owner.node) {
             None => true,
             Some(found) if found.epoch == owner.epoch => !found.state.is_alive(),
-            // A later epoch than the one recorded is of a host that is just coming back.
+            // If `owner` has a later epoch than the record, its host is just coming back in that life.
             Some(found) => found.epoch > owner.epoch,
         }
     }
 
-    /// All members with what they last told, in the order of their names.
+    /// All members with their records as they were read last, in the order of their names.
     pub(crate) fn all(&self) -> Vec<(NodeId, MemberRecord)> {
         self.seen.read().iter().map(|(node, record)| (node.clone(), record.clone())).collect()
     }

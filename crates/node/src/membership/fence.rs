@@ -1,10 +1,9 @@
-//! A host that the others have given up: what it does when it finds out.
+//! What a host does that the others have given up.
 //!
-//! Until it knows, nothing that it records can do harm: each change of content is conditional on a lease that
-//! carries the host's epoch, and whoever takes the lease over puts another owner there. When it knows, it
-//! lets nobody in, claims its leases for a new epoch, and is a member again. Files that others took over
-//! meanwhile are *quarantined*: what was written to them here since does not count, their handles give EIO,
-//! and nothing of them is published ever again.
+//! Before it learns of that, it cannot do harm: each change of content is conditional on a lease that carries the host's epoch,
+//! and a host that takes the lease over records itself as its owner. When it learns of it, it keeps calls waiting, claims its
+//! leases for a new epoch, and becomes a member again. Files that others have *taken over* meanwhile stay lost to it: what was
+//! written to them here since does not count, their handles give EIO, and nothing of them is published.
 
 use std::time::Duration;
 
@@ -15,36 +14,37 @@ use intarsia_types::{Error, Result};
 use crate::membership::cluster::Cluster;
 use crate::membership::{Pulse, Seen};
 
-/// What a member needs of the rooms above: what it is to tell, and what they do when it learns something.
+/// What a member needs of the rooms above: what it tells the others, and what happens here when it learns something.
 pub(crate) trait MemberEvents {
-    /// What the others are told about the tiers here.
+    /// The tiers of this host, as the others are told of them.
     fn tier_reports(&self) -> Vec<MemberTier>;
 
-    /// What a look at the others brought.
+    /// Called after each look at the other members, with what it found.
     fn has_looked(&self, seen: Seen);
 
-    /// The others have given this host up, and it is about to come back as `next`: claims for that life what nobody
-    /// has taken over, and gives up the rest. Called again after a failure.
+    /// Called when the others have given this host up, before it comes back as `next`: claims for that life the leases that nobody
+    /// has taken over, and gives up the others. Called again at each heartbeat until the host is back.
     ///
     /// # Errors
-    /// Any, after which the host is not back.
+    /// Any; the host is not back then.
     fn claim_for(&self, next: &Owner) -> Result<()>;
 }
 
 /// How long a call waits for the host to be a member again.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a call waits at least, if others before it have used that time up.
 const LEAST_PATIENCE: Duration = Duration::from_millis(300);
 const EIO: i32 = 5;
 
-/// What this host is in the eyes of the others.
+/// What this host is for the others, as far as it knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum Standing {
     /// It is a member.
     #[default]
     Member,
-    /// It was given up, and is about to come back as this.
+    /// It was given up, and is about to come back in this life.
     Lost(Owner),
-    /// Another process has its name.
+    /// Another process has started under its name.
     Replaced,
 }
 
@@ -53,7 +53,7 @@ enum Standing {
 pub(crate) struct Fence {
     standing: Mutex<Standing>,
     changed: Condvar,
-    /// Since when calls have waited for the next beat to arrive.
+    /// Since when calls have been waiting; none if none has waited since the last heartbeat that was recorded.
     waited_since: Mutex<Option<Instant>>,
 }
 
@@ -74,8 +74,8 @@ impl Fence {
         self.changed.notify_all();
     }
 
-    /// Until when a call waits. The first waits as long as it may, those that come after it for the rest of that time:
-    /// many may stand in line behind each other.
+    /// Until when a call waits. The first call waits for the full `patience`, those that come later for the rest of that time:
+    /// otherwise calls that wait one after the other, each for its own time, would add up.
     fn deadline(&self, patience: Duration) -> Instant {
         let now = Instant::now();
         let since = *self.waited_since.lock().get_or_insert(now);
@@ -83,7 +83,10 @@ impl Fence {
         last.min(now + allowance::of(patience))
     }
 
-    /// Returns once the host is a member, and is sure of it; waits for that, for a bounded time.
+    /// Returns once the host is a member and `is_sure` of it; waits for that at most for `patience`.
+    ///
+    /// # Errors
+    /// EIO if it is not by then, and at once if another process has started under its name.
     fn pass(&self, is_sure: impl Fn() -> bool, patience: Duration) -> Result<()> {
         let mut standing = self.standing.lock();
         let is_in_doubt = |standing: &Standing| match standing {
@@ -109,13 +112,14 @@ impl Fence {
     }
 }
 
+/// EIO with a reason.
 pub(crate) fn refusal(why: &str) -> Error {
     Error::io(why, std::io::Error::from_raw_os_error(EIO))
 }
 
 impl Cluster {
-    /// One beat: tells the others that this host lives, looks whether they do, and comes back when they had
-    /// given it up.
+    /// One heartbeat: tells the others that this host lives, and looks whether they do. If they have given this host up, it comes
+    /// back.
     pub(crate) fn pulse(&self, events: &dyn MemberEvents) {
         let outcome = self.beat_or_return(events).and_then(|()| self.look());
         if let Ok(seen) = outcome {
@@ -141,6 +145,7 @@ impl Cluster {
         }
     }
 
+    /// Another process has started under this host's name: from now on this one refuses all calls.
     fn stand_down(&self) {
         if *self.fence.standing.lock() != Standing::Replaced {
             tracing::error!(
@@ -151,8 +156,8 @@ impl Cluster {
         }
     }
 
-    /// Becomes a member again, in a new life, with the leases that nobody has taken over. After a failure the
-    /// next beat goes on with it.
+    /// Becomes a member again, in a new life, with the leases that nobody has taken over. After a failure the next heartbeat tries
+    /// again.
     fn come_back(&self, events: &dyn MemberEvents) -> Result<()> {
         let standing = self.fence.standing.lock().clone();
         let next = match standing {
@@ -171,7 +176,7 @@ impl Cluster {
                 tracing::warn!(host = %self.me(), "this host is a member again");
                 self.fence.enter(Standing::Member);
             }
-            // It was back without knowing, and was given up once more: the next beat begins another life.
+            // It was back without learning of it, and was given up once more: the next heartbeat begins another life.
             Pulse::Lost => {
                 if let Some(another) = self.next_life()? {
                     self.fence.enter(Standing::Lost(another));
@@ -182,7 +187,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// This host in the life that it begins now; none, and it stands down, if another process has its name.
+    /// This host in its next life. None if another process has its name; then this one stands down.
     fn next_life(&self) -> Result<Option<Owner>> {
         let epoch = self.next_epoch()?.ok();
         if epoch.is_none() {
@@ -191,7 +196,7 @@ impl Cluster {
         Ok(epoch.map(|epoch| Owner::new(self.me().0.clone(), epoch)))
     }
 
-    /// Whether this host has been given up by the others.
+    /// Whether the others have given this host up, as far as it knows, or another process has its name.
     pub(crate) fn is_fenced(&self) -> bool {
         self.fence.is_up()
     }
@@ -218,7 +223,7 @@ mod tests {
     use crate::clock::now;
     use crate::membership::cluster::lone::lone;
 
-    /// The others give the first life up that the host comes back in, before it hears that it is back.
+    /// The others give the host up once more: in the first life in which it comes back, before it learns that it is back.
     struct GivenUpAgain {
         names: Namespace,
         claimed: Mutex<Vec<u64>>,

@@ -1,8 +1,8 @@
-//! In front of the metadata engine of a store of several hosts: bounds how long a node that closes waits for it.
+//! Stands in front of the metadata engine of a store of several hosts, and bounds how long a node that closes waits for it.
 //!
-//! Every question to the engine is bounded by itself, but a node that closes has thousands. So from the beginning of its
-//! closing on, all the time that goes by without an answer is added up, and when too much has, everything else is
-//! refused at once, whoever asks. Until then the gate only passes on what it is asked.
+//! The time of each question to the engine is bounded, but a node that closes asks thousands of them. So while it closes, the
+//! time of all questions that fail is added up, and when that is too much, all further questions are refused at once. Before a
+//! node closes the gate passes all questions on.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,23 +14,24 @@ use intarsia_meta::{
 use intarsia_sync::{Instant, Mutex, may_ask_others};
 use intarsia_types::{Error, PartitionId, Result};
 
-/// What a question counts at least that failed: an engine that refuses everything at once is not asked for ever.
+/// The least time that counts for a question that failed, so that an engine that refuses everything at once is not asked for ever.
 const LEAST: Duration = Duration::from_millis(50);
 
-/// The time without answers.
+/// The time of questions that failed while the node closes.
 #[derive(Debug, Default)]
 struct Silence {
-    /// How much more of it is waited for.
+    /// How much more time may be spent so.
     left: Duration,
+    /// How much was spent so far.
     spent: Duration,
-    /// Until when it is counted: questions that fail at the same time count once.
+    /// Until when time is counted already: questions that fail at the same time count once.
     counted_until: Option<Instant>,
-    /// Questions under way, and since when there have been some.
+    /// How many questions are under way, and since when none of them was answered.
     asking: u32,
     asking_since: Option<Instant>,
 }
 
-/// The gate.
+/// A metadata engine behind a gate.
 pub(crate) struct Gate {
     engine: Arc<dyn MetaEngine>,
     is_closing: AtomicBool,
@@ -42,18 +43,18 @@ impl Gate {
         Arc::new(Self { engine, is_closing: AtomicBool::new(false), silence: Mutex::default() })
     }
 
-    /// From now on answers are waited for no longer than `patience` in all.
+    /// The node begins to close: from now on questions that fail may take `patience` in all.
     pub(crate) fn begin_closing(&self, patience: Duration) {
         self.silence.lock().left = patience;
         self.is_closing.store(true, Ordering::Release);
     }
 
-    /// Whether nothing is asked any more.
+    /// Whether all further questions are refused.
     pub(crate) fn is_shut(&self) -> bool {
         self.is_closing.load(Ordering::Acquire) && self.silence.lock().left.is_zero()
     }
 
-    /// How long answers have been waited for in vain, the question that is waited for now included.
+    /// How long answers have been waited for in vain since the node began to close, the questions that are under way now included.
     pub(crate) fn silence(&self) -> Duration {
         let silence = self.silence.lock();
         silence.spent + silence.asking_since.map_or(Duration::ZERO, |since| since.elapsed())

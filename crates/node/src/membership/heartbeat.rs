@@ -20,14 +20,14 @@ struct Control {
     is_paused: AtomicBool,
 }
 
-/// The thread; dropped without [`Heartbeat::stop`] it ends by itself.
+/// The thread of the heartbeat. If this is dropped without [`Heartbeat::stop`], the thread runs until its node is gone.
 pub(crate) struct Heartbeat {
     control: Arc<Control>,
     thread: JoinHandle<()>,
 }
 
 impl Heartbeat {
-    /// Has `beat` called every `interval`, until it says that nobody lives here any more.
+    /// Starts a thread that calls `beat` every `interval`, until that returns false because the node is gone.
     pub(crate) fn start(
         beat: impl Fn(IsPaused) -> IsAlive + Send + 'static,
         interval: Duration,
@@ -41,7 +41,7 @@ impl Heartbeat {
         Ok(Self { control, thread })
     }
 
-    /// Ends the thread and waits for that.
+    /// Ends the thread and waits for its end.
     pub(crate) fn stop(self) {
         *self.control.is_stopping.lock() = true;
         self.control.changed.notify_all();
@@ -50,7 +50,7 @@ impl Heartbeat {
         }
     }
 
-    /// Holds the beats, or lets them go on.
+    /// Holds heartbeats back, or lets them go on.
     pub(crate) fn pause(&self, is_paused: bool) {
         self.control.is_paused.store(is_paused, Ordering::Release);
     }

@@ -12,13 +12,16 @@ use crate::membership::cluster::Cluster;
 pub(crate) fn is_lost(cluster: &Cluster, inode: &Inode) -> Result<bool> {
     let homes = homes_of(cluster, inode)?;
     Ok(match inode.layout {
-        // Each has bytes that no other has.
+        // Each host has bytes that no other has.
         Layout::Striped { .. } => homes.iter().any(|home| cluster.is_lost(home)),
         _ => !homes.is_empty() && homes.iter().all(|home| cluster.is_lost(home)),
     })
 }
 
-/// EIO for a file of which some bytes are at lost hosts only.
+/// Refuses a file of which some bytes are at lost hosts only.
+///
+/// # Errors
+/// EIO, naming the host.
 pub(crate) fn require_some_copy(cluster: &Cluster, inode: &Inode) -> Result<()> {
     if !is_lost(cluster, inode)? {
         return Ok(());
@@ -26,25 +29,25 @@ pub(crate) fn require_some_copy(cluster: &Cluster, inode: &Inode) -> Result<()> 
     homes_of(cluster, inode)?.iter().try_for_each(|home| cluster.require_not_lost(home))
 }
 
-/// The hosts that have the bytes of a file: each all of them, or its part; none when they are with its record.
+/// The hosts that have the bytes of a file, each all of them or its part. None if the bytes are in the metadata.
 pub(crate) fn homes_of(cluster: &Cluster, inode: &Inode) -> Result<Vec<NodeId>> {
     inode.layout.files().iter().map(|backing| cluster.home_of(backing.tier)).collect()
 }
 
-/// Whose each tier is, as it was last told.
+/// The host of each tier, as it was read last.
 #[derive(Default)]
 pub(crate) struct TierHomes(RwLock<Known>);
 
 #[derive(Default)]
 struct Known {
     homes: HashMap<TierId, NodeId>,
-    /// How often all were forgotten.
+    /// How often all were forgotten; tells what was read before that from what was read after.
     forgotten: u64,
 }
 
 impl TierHomes {
-    /// The host of `tier`, after `ask` for all of them if it is not known. Others look tiers up meanwhile, and what was
-    /// asked before all were forgotten is not kept.
+    /// The host of `tier`. If it is not known, `ask` reads the hosts of all tiers; no lock is held meanwhile. What `ask` returns is
+    /// not kept if all were forgotten since it began, because it may be outdated.
     ///
     /// # Errors
     /// Those of `ask`.
@@ -68,7 +71,7 @@ impl TierHomes {
         Ok(home)
     }
 
-    /// Forgets all of them.
+    /// Forgets the hosts of all tiers.
     pub(crate) fn forget(&self) {
         let mut known = self.0.write();
         known.homes.clear();

@@ -9,23 +9,24 @@ use intarsia_types::{Error, NodeId, Result};
 
 use crate::membership::cluster::Cluster;
 
-/// How long the metadata may take to answer a question about the state of the store: what is left of the ten seconds that a
-/// verb waits for a node is for the hosts to be tried, and for a busy machine.
+/// How long the metadata may take to answer a question about the state of the store. A verb waits for a node for ten seconds; the
+/// rest is for connections to the hosts to be tried, and for a busy machine.
 const METADATA: Duration = Duration::from_secs(6);
-/// How long a host may take to take a connection.
+/// How long a host may take to accept a connection.
 const CONNECT: Duration = Duration::from_millis(700);
 
-/// Asks the metadata something for a report, no longer than a few seconds.
+/// Runs `ask`, which asks the metadata something for a report, with a deadline of a few seconds.
 pub(crate) fn ask_for_report<T>(ask: impl FnOnce() -> Result<T>) -> Result<T> {
     let _limit = allowance::limit(Instant::now() + METADATA);
     ask()
 }
 
 impl Cluster {
-    /// What it means that the metadata does not answer: which hosts do not either.
+    /// Fails if the metadata does not answer, so that a report of what is lost would be wrong. The error says which hosts accept no
+    /// connections.
     ///
     /// # Errors
-    /// When the metadata does answer with nothing, or this host may have been given up.
+    /// [`Error::Engine`] if the metadata does not answer, or the other hosts may have given this one up.
     pub(crate) fn require_metadata(&self) -> Result<()> {
         let trouble = match ask_for_report(|| self.meet()) {
             Ok(()) if self.is_sure_member() => return Ok(()),
@@ -44,7 +45,7 @@ impl Cluster {
         )))
     }
 
-    /// The other hosts of which the last that was heard is that they are up, and that take no connection now.
+    /// The other hosts that are up by their records as they were read last, but accept no connection now.
     pub(crate) fn silent_hosts(&self) -> Vec<NodeId> {
         let others = self.members().into_iter();
         let others = others.filter(|(node, m)| node != self.me() && m.state.is_alive());
@@ -70,7 +71,7 @@ mod tests {
 
     #[test]
     fn a_report_leaves_metadata_on_a_busy_machine_more_than_half_of_what_a_verb_waits() {
-        /// That a verb waits for a node, see `TIMEOUT` of the control socket.
+        /// How long a verb waits for a node, see `TIMEOUT` of the control socket.
         const VERB: Duration = Duration::from_secs(10);
         let asked = ask_for_report(|| Ok(allowance::of(Duration::MAX))).unwrap();
         assert!(asked > VERB / 2 && asked + 2 * CONNECT < VERB, "{asked:?}");

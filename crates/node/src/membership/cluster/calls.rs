@@ -13,12 +13,15 @@ use intarsia_wire::{RecallKind, Request, Response};
 use super::{Cluster, NO_HEIR, Recalled};
 
 impl Cluster {
-    /// How long another host may take to answer.
+    /// How long another host may take to answer: the deployment's setting, or what is left of the caller's deadline.
     fn patience(&self) -> Duration {
         allowance::of(self.identity.key.config().patience)
     }
 
-    /// Asks `home` and waits for its answer, for a bounded time.
+    /// Asks `home` and waits for its answer, no longer than the caller's deadline allows.
+    ///
+    /// # Errors
+    /// The error that `home` answers; EIO if it is lost, ETIMEDOUT or EHOSTUNREACH if it does not answer.
     pub(crate) fn call(
         &self,
         home: &NodeId,
@@ -32,8 +35,8 @@ impl Cluster {
         answer.map(|answer| answer.response)
     }
 
-    /// As [`call`](Self::call), for what can take `home` long because its disks are slow: while it lives it is waited
-    /// for longer.
+    /// As [`call`](Self::call), for requests that can take long because the disks of `home` are slow: while its heartbeats arrive
+    /// it is waited for beyond the caller's deadline, up to [`MAX_SLOWNESS`](intarsia_transport::MAX_SLOWNESS).
     pub(crate) fn call_slow(
         &self,
         home: &NodeId,
@@ -50,12 +53,12 @@ impl Cluster {
         })
     }
 
-    /// Asks `home` for bytes and waits for them, for a bounded time.
+    /// As [`call`](Self::call), for an answer with bytes.
     pub(crate) fn ask_for(&self, home: &NodeId, request: &Request) -> Result<Answer> {
         self.ask(home, || self.peers.call_within(home, request.clone(), None, self.patience()))
     }
 
-    /// Asks `home` only if that needs no waiting.
+    /// Sends a request to `home` if that needs no waiting: a connection is up and has room. None otherwise.
     pub(crate) fn start_now(
         &self,
         home: &NodeId,
@@ -65,14 +68,14 @@ impl Cluster {
         self.peers.start_now(home, request.clone(), patience)
     }
 
-    /// Waits for the answer to what was [started](Self::start_now), as long as was said there.
+    /// Waits for the answer to a request that was [started](Self::start_now), as long as the patience given there allows.
     pub(crate) fn wait_for(&self, home: &NodeId, begun: Pending) -> Result<Answer> {
         may_ask_others();
         let is_slow = || self.membership.hears(home);
         begun.wait_while(&is_slow).map_err(|error| explain(home, error))
     }
 
-    /// Whether a host takes a connection `within` so long.
+    /// Whether a host accepts a connection `within` this time.
     pub(crate) fn takes_connection(
         &self,
         node: &NodeId,
@@ -104,13 +107,13 @@ impl Cluster {
         self.ask(home, ask).map(|answer| answer.response)
     }
 
-    /// Tells `home` something that needs no answer.
+    /// Sends `home` a message that has no answer. If it is lost, neither side learns of that.
     pub(crate) fn tell(&self, home: &NodeId, request: &Request) -> Result<()> {
         self.ask(home, || self.peers.tell(home, request.clone()).map_err(CallError::from))
     }
 
-    /// Asks `home` without waiting for the answer, which [`finish`](Self::finish) brings. For what can take it long
-    /// because its disks are slow: while it lives it is waited for longer.
+    /// Sends a request to `home`; [`finish`](Self::finish) waits for the answer. While the heartbeats of `home` arrive it is waited
+    /// for as in [`call_slow`](Self::call_slow).
     pub(crate) fn start(
         &self,
         home: &NodeId,
@@ -126,7 +129,8 @@ impl Cluster {
         self.wait_for(home, pending).map(|answer| answer.response)
     }
 
-    /// Looks for a host that is not known yet, and puts one that does not answer into the log.
+    /// Runs `question`, which asks `home`. A lost host is not asked. If the address of `home` is not known, reads the records of
+    /// the members and asks once more. Logs a host that does not answer.
     fn ask<T>(
         &self,
         home: &NodeId,
@@ -144,7 +148,8 @@ impl Cluster {
         outcome.map_err(|error| explain(home, error))
     }
 
-    /// Asks `holder` to give back the right to write; to this host, as `heir`, if that is given.
+    /// Asks `holder` to give back the right to write a file. If `heir` is given, which is this host in its present life, the right
+    /// passes to it.
     pub(crate) fn recall(
         &self,
         holder: &NodeId,
@@ -157,8 +162,8 @@ impl Cluster {
         recalled(holder, &self.call_within(holder, &request, patience)?)
     }
 
-    /// Asks `holder` to pass the right to write on to this host in its life `epoch`, with the bytes if they are at most
-    /// `len_bytes`. The record and the payload that came with the right, if the holder had it.
+    /// Asks `holder` to pass the right to write on to this host in its life `epoch`, with the file's bytes if they are at most
+    /// `len_bytes`. Returns the record and the bytes that came with the right, if the holder had it.
     pub(crate) fn hand_over(
         &self,
         holder: &NodeId,
@@ -201,7 +206,7 @@ fn recalled(holder: &NodeId, response: &Response) -> Result<Recalled> {
     }
 }
 
-/// Puts a host that does not answer into the log.
+/// Logs a host that does not answer; returns the error for the caller.
 fn explain(home: &NodeId, error: CallError) -> Error {
     if let CallError::Peer(error) = &error {
         tracing::warn!(%home, %error, "another host does not answer");
@@ -209,6 +214,7 @@ fn explain(home: &NodeId, error: CallError) -> Error {
     error.into()
 }
 
+/// The error for an answer that does not fit the question.
 pub(crate) fn unexpected(home: &NodeId, response: &Response) -> Error {
     Error::Engine(format!("{home} gave an answer that does not fit: {response:?}"))
 }

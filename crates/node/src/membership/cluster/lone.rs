@@ -1,4 +1,4 @@
-//! For tests of single rooms: a host of a store of several whose other hosts exist as records only.
+//! For tests of single rooms: a host of a store of several hosts, where the others exist only as records.
 
 #![cfg(test)]
 
@@ -14,7 +14,7 @@ use super::{Cluster, ClusterOptions};
 use crate::clock::now;
 use crate::membership::Pace;
 
-/// Nobody is lost while a test runs.
+/// So slow that no host is given up while a test runs.
 const PACE: Pace =
     Pace { interval: Duration::from_secs(60), lost_after: Duration::from_secs(3600) };
 
@@ -23,7 +23,7 @@ pub(crate) fn lone() -> (Arc<Cluster>, Namespace) {
     Shared::new().host("a")
 }
 
-/// What hosts share that are all in one test.
+/// What several hosts within one test share.
 pub(crate) struct Shared {
     engine: Arc<dyn MetaEngine>,
     key: String,
@@ -34,12 +34,12 @@ impl Shared {
         Self::over(Arc::new(MemoryEngine::new(3)))
     }
 
-    /// Over this engine.
+    /// A store in this metadata engine.
     pub(crate) fn over(engine: Arc<dyn MetaEngine>) -> Self {
         Self { engine, key: DeploymentKey::generate().unwrap() }
     }
 
-    /// What a host is told of the others.
+    /// The options of a host of this store.
     pub(crate) fn options(&self) -> ClusterOptions {
         ClusterOptions {
             engine: Arc::clone(&self.engine),
@@ -67,7 +67,7 @@ impl Shared {
     }
 }
 
-/// Records a host that serves, with so much room.
+/// Records a host that serves and has a tier with `free_bytes`.
 pub(crate) fn record_host(namespace: &Namespace, name: &str, free_bytes: u64) {
     let tier = MemberTier {
         id: TierId(9),

@@ -6,23 +6,23 @@ use std::sync::{Arc, Weak};
 
 use intarsia_sync::Mutex;
 
-/// What all remote files of a node may hold together.
+/// How many bytes the pieces of all remote files of a node may take together.
 const MEMORY_BYTES: u64 = 64 << 20;
 
-/// Somebody who holds a part of the memory.
+/// Holds a part of the memory, for one file.
 pub(crate) trait Holder: Send + Sync {
-    /// Lets go of it all, if nobody has read there for a while.
+    /// Gives all of it back if the file was not read for a while.
     fn clear_if_idle(&self);
 }
 
 /// The memory that pieces may take.
 pub(crate) struct PieceMemory {
     used_bytes: AtomicU64,
-    /// Those that hold pieces, or did.
+    /// The holders that can be asked to give memory back; some have nothing any more.
     holders: Mutex<VecDeque<Weak<dyn Holder>>>,
 }
 
-/// A part of that memory, given back in the end.
+/// A part of the memory, given back when it is dropped.
 pub(crate) struct Room {
     memory: Arc<PieceMemory>,
     bytes: u64,
@@ -33,7 +33,7 @@ impl PieceMemory {
         Arc::new(Self { used_bytes: AtomicU64::new(0), holders: Mutex::default() })
     }
 
-    /// So much of it; none while others have too much.
+    /// Takes a part of the memory; none if fewer than `bytes` are left.
     pub(crate) fn take(self: &Arc<Self>, bytes: u64) -> Option<Room> {
         let fits = |used: u64| (used + bytes <= MEMORY_BYTES).then_some(used + bytes);
         self.used_bytes
@@ -42,13 +42,13 @@ impl PieceMemory {
             .map(|_| Room { memory: Arc::clone(self), bytes })
     }
 
-    /// Takes the pieces of those who stopped reading.
+    /// Has files that are no longer read give their memory back.
     pub(crate) fn reclaim(&self) {
         let holders: Vec<_> = self.holders.lock().iter().filter_map(Weak::upgrade).collect();
         holders.iter().for_each(|holder| holder.clear_if_idle());
     }
 
-    /// From now on `holder` is asked to make room for others.
+    /// Adds `holder` to those that are asked to make room for others.
     pub(crate) fn enlist(&self, holder: Weak<dyn Holder>) {
         let mut holders = self.holders.lock();
         holders.retain(|holder| holder.strong_count() > 0);
@@ -66,7 +66,7 @@ impl Drop for Room {
 mod tests {
     use super::*;
 
-    /// Lets go of its part when it is asked to.
+    /// Gives its part back when it is asked to.
     struct Idle(Mutex<Option<Room>>);
 
     impl Holder for Idle {

@@ -1,4 +1,4 @@
-//! A host joins the others of its store, serves them, and leaves them.
+//! How a host joins the others of its store, serves them, and leaves them.
 
 use std::sync::Arc;
 use std::sync::Weak;
@@ -16,7 +16,8 @@ use crate::membership::heartbeat::Heartbeat;
 use super::{Cluster, HostPresence};
 
 impl Cluster {
-    /// Starts the heartbeat, before this host serves others: what it has to do until then takes time.
+    /// Starts the heartbeat, with an interval of `pace`. Called before this host serves others: its start may take longer than the
+    /// silence after which a host is given up.
     pub(crate) fn begin_beating<E>(self: &Arc<Self>, events: Weak<E>, pace: Duration) -> Result<()>
     where
         E: MemberEvents + Send + Sync + 'static,
@@ -36,7 +37,10 @@ impl Cluster {
         Ok(())
     }
 
-    /// Begins to serve the other hosts by `handler`, and tells them where.
+    /// Begins to answer the other hosts by `handler`, and records the address for them.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if the others have given this host up meanwhile; the engine's or the system's own.
     pub(crate) fn join<H: Handler>(&self, handler: Arc<H>) -> Result<()> {
         let address = self.serve(handler)?;
         match self.membership.serve(&self.directory, address)? {
@@ -48,7 +52,7 @@ impl Cluster {
         }
     }
 
-    /// Marks hosts as lost of which whoever brought the store up says that they are not there.
+    /// Marks `hosts` as lost: the command that brought the store up says that they are not there.
     pub(crate) fn give_up_hosts(&self, hosts: &[NodeId]) -> Result<()> {
         for host in hosts {
             self.membership.give_up(&self.directory, host)?;
@@ -64,7 +68,7 @@ impl Cluster {
         }
     }
 
-    /// Stays a member also if it was told to leave: it has something that the others need.
+    /// Keeps this host a member even if it was told to leave, because it has metadata that the others need.
     pub(crate) fn stay_member(&self) {
         self.stays.store(true, Ordering::SeqCst);
     }
@@ -74,7 +78,8 @@ impl Cluster {
         drop(self.server.lock().take());
     }
 
-    /// Takes no new requests of other hosts, and waits for those that run: what they do must not meet a node that has ended.
+    /// Takes no new requests of other hosts, and waits for those that run, so that none of them changes something after the node
+    /// has ended.
     fn finish_serving(&self) {
         let server = self.server.lock().take();
         if server.is_some_and(|server| !server.stop()) {
@@ -82,7 +87,7 @@ impl Cluster {
         }
     }
 
-    /// Stops serving the other hosts, and is as `state` from then on; or no member any more, if it was told to leave and
+    /// Stops serving the other hosts. Records `state` as the state of this host; or removes its record, if it was told to leave and
     /// has no files.
     pub(crate) fn leave(
         &self,
@@ -107,7 +112,7 @@ impl Cluster {
         self.membership.stop(&self.directory, state).map(|_| ())
     }
 
-    /// What the members' records say of the hosts, this one among them; none while the others may have given this one up.
+    /// What the records say of all members, this host among them. None while the others may have given this host up.
     pub(crate) fn presences(&self) -> Option<Vec<HostPresence>> {
         if !self.is_sure_member() {
             return None;
