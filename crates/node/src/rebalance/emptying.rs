@@ -1,4 +1,4 @@
-//! A host is emptied: its files move to the other hosts so that it can leave, or it is removed from the store if it is lost.
+//! Emptying a host: its files move to the other hosts so that it can leave, or it is removed from the store if it is lost.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,20 +13,20 @@ use crate::membership::cluster::Cluster;
 
 use super::mover::{MoveOptions, MoveProgress, MoveReport, Mover, assign, bytes_of, require_room};
 
-/// How long further copies may take until the next of them is made, and how often that is looked at.
+/// How long to wait for copies on other hosts while no further one gets made, and the pause between two looks at them.
 const COPY_PATIENCE: Duration = Duration::from_secs(10);
 const COPY_PAUSE: Duration = Duration::from_millis(500);
 const STRIPED: &str = "a part of the striped file is there, and parts do not move; copy it to a new file, and remove it";
 const TOO_FEW_HOSTS: &str = "a copy of it is there, and could not be made elsewhere";
 
 impl Mover {
-    /// Moves all files of `host` to the other hosts, and has it leave the store when it is taken down after
-    /// that. What could not move is in the report; asking again goes on. A host that is lost is forgotten at
-    /// once, if there is no file that only it had.
+    /// Moves all files of `host` to the other hosts, and has it leave the store when it is taken down after that. What could not
+    /// move is in the report; calling this again goes on with it. Of a lost host the copies that it had are made anew elsewhere,
+    /// and it is forgotten if no file has its home or a part there then.
     ///
     /// # Errors
-    /// [`Error::NoSpace`] when the others have no room, [`Error::Busy`] for a host that is down, or lost with
-    /// files; the engine's own.
+    /// [`Error::Invalid`] for an unknown host, [`Error::NoSpace`] when the others have no room, [`Error::Busy`] for a host that is
+    /// down, or lost with files; the engine's own.
     pub(crate) fn empty_host(
         &self,
         host: &NodeId,
@@ -57,12 +57,12 @@ impl Mover {
     /// Takes back that a host is to leave.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an unknown host, else the engine's own.
+    /// [`Error::Invalid`] for an unknown host, [`Error::Busy`] for one that is not up; the engine's own.
     pub(crate) fn keep_host(&self, host: &NodeId) -> Result<()> {
         self.others()?.order(host, false).map(|_| ())
     }
 
-    /// Whether some file has its bytes in a tier of this host.
+    /// Whether a tier of this host has a copy or a part of some file.
     pub(crate) fn holds_files(&self) -> Result<bool> {
         let mut holds = false;
         self.namespace.each_inode(|inode| {
@@ -71,6 +71,7 @@ impl Mover {
         Ok(holds)
     }
 
+    /// Removes a lost host from the store, unless files still have their home or a part there.
     fn forget_host(
         &self,
         cluster: &Arc<Cluster>,
@@ -93,8 +94,8 @@ impl Mover {
         Ok(MoveReport::default())
     }
 
-    /// Has the copies that a lost host had made anew, where another host has one, and waits until that is done or does
-    /// not go on.
+    /// Has the copies that were at a lost host made anew, for files of which a living host has a copy. Waits until that is done, or
+    /// makes no progress any more.
     fn make_up_for(
         &self,
         cluster: &Arc<Cluster>,
@@ -135,7 +136,8 @@ impl Mover {
         }
     }
 
-    /// A host that lives and has a file of which a copy is at the lost host `host`.
+    /// A living host that has another copy of a file with a copy at the lost host `host`; none if there is no such host, or no copy
+    /// at `host`.
     fn second_copy(
         &self,
         cluster: &Cluster,
@@ -152,7 +154,7 @@ impl Mover {
         Ok(other.filter(|_| homes.contains(host)).cloned())
     }
 
-    /// Moves files until none is left, or none moves any more.
+    /// Moves files away from `host` until none is left there, or none moves any more.
     fn drain(
         &self,
         cluster: &Arc<Cluster>,
@@ -170,7 +172,8 @@ impl Mover {
             let stuck: Vec<_> = pass.stuck.into_iter().chain(homeless).collect();
             total.files += pass.files;
             total.bytes += pass.bytes;
-            // Another look after some have moved: more may have come, and what was open may be closed.
+            // As long as some files have moved, all are looked at once more: others may have come to the host, and a file that was
+            // open may have been closed.
             if moved == 0 {
                 let copies = self.replace_copies(cluster, host)?;
                 let short = copies.into_iter().map(|ino| (ino, TOO_FEW_HOSTS.to_owned()));
@@ -185,7 +188,7 @@ impl Mover {
         }
     }
 
-    /// Has the further copies at `host` made elsewhere; returns the files for which that did not come about.
+    /// Has the copies at `host` of files whose home is another host made elsewhere. Returns the files for which that was not done.
     fn replace_copies(&self, cluster: &Arc<Cluster>, host: &NodeId) -> Result<Vec<InodeId>> {
         let mut changed = (usize::MAX, Instant::now());
         loop {
@@ -207,7 +210,7 @@ impl Mover {
         }
     }
 
-    /// Calls `each` with every file that has a further copy at `host`, and its home.
+    /// Calls `each` with every file that has a copy at `host` and its home at another host, and with that home.
     fn each_copy_at(
         &self,
         cluster: &Cluster,

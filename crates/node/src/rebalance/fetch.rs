@@ -1,4 +1,4 @@
-//! A host makes itself the home of a file because another host asks it to.
+//! How this host makes itself the home of a file because another host asks it to.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,30 +18,33 @@ use crate::space::placing::Placing;
 
 use super::mover::NO_OTHERS;
 
-/// A longer file is copied beside the answer to whoever asked for it, which would come too late.
+/// A longer file is fetched by a thread of its own, and the host that asked is told to ask again: it would not wait for the answer
+/// until then.
 const LONG_BYTES: u64 = 8 << 20;
-/// Long files on their way to one host at the same time.
+/// How many long files may be on their way to this host at the same time.
 const LONG_AT_ONCE: usize = 2;
-/// When to ask again for a long file.
+/// The pause after which to ask again for a long file.
 const LONG_PAUSE: Duration = Duration::from_millis(50);
 
 /// What became of a request to fetch a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fetched {
-    /// It is here.
+    /// The file is here now.
     Here,
-    /// Somebody has it open.
+    /// A program has the file open, so it stays where it is.
     InUse,
-    /// It is on its way; ask again after this time.
+    /// The file is on its way, or waits for others; ask again after this time.
     Later(Duration),
 }
 
+/// The fetch of a long file.
 enum Fetch {
     Running,
+    /// It has ended, and nobody has asked for the outcome since.
     Over(Result<Fetched>),
 }
 
-/// What is known of the fetch of a file; what came of one is told once.
+/// What is known of the fetch of a file. The outcome of one that is over is told once, and forgotten.
 fn known_of(fetches: &mut HashMap<InodeId, Fetch>, ino: InodeId) -> Option<Result<Fetched>> {
     match fetches.remove(&ino)? {
         Fetch::Over(outcome) => Some(outcome),
@@ -63,12 +66,12 @@ pub(crate) struct Fetches {
     leases: Arc<Leases>,
     /// The finalizer's.
     queue: Arc<Queue>,
-    /// Long files.
+    /// The fetches of long files.
     long: Mutex<HashMap<InodeId, Fetch>>,
 }
 
 impl Fetches {
-    /// Is made of what live inodes are made of, and of what changes those.
+    /// Built with the parts that live inodes are made of, and with what changes these.
     pub(crate) fn new(of: &InodeParts, inode: &Inodes) -> Self {
         Self {
             me: of.me.clone(),
@@ -82,7 +85,10 @@ impl Fetches {
         }
     }
 
-    /// Becomes the home of a file; of a long one in the background.
+    /// Makes this host the home of a file; of a long file in the background.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] for a file that was removed, [`Error::NoSpace`] if the tiers here are full; those of an open to write.
     pub(crate) fn fetch(self: &Arc<Self>, ino: InodeId) -> Result<Fetched> {
         if !self.members.is_shared() {
             return Err(NO_OTHERS);
@@ -114,7 +120,7 @@ impl Fetches {
         Ok(Fetched::Later(LONG_PAUSE))
     }
 
-    /// Takes the lease and the bytes of a file that nobody has open.
+    /// Takes the lease and the bytes of a file that no program has open.
     fn bring_here(&self, ino: InodeId) -> Result<Fetched> {
         self.members.await_membership()?;
         let inode = self.namespace.get(ino)?;
@@ -130,7 +136,7 @@ impl Fetches {
                 Attempt::Done(_) => {}
             }
             if state.writes_remotely() {
-                // It is open at its home.
+                // The file is open at its home, which only lets this host write through it.
                 state.body = None;
                 return Ok(Attempt::Done(Fetched::InUse));
             }

@@ -1,8 +1,8 @@
 //! Moving files: away from a host that is to leave, from full hosts to empty ones, or between the tiers of this host.
 //!
-//! The host that was asked to do it chooses the files and asks each new home to fetch its file. The new home takes the lease
-//! and the bytes as if it were about to write, so a file that somebody has open stays where it is. Nothing is recorded but
-//! where the files are: a move that was interrupted is simply started again.
+//! The host that was asked for the move chooses the files and asks each new home to fetch its file. The new home takes the lease
+//! and the bytes as if it were about to write, so a file that a program has open stays where it is. The only thing recorded is
+//! where each file is, so an interrupted move is simply started again.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -30,21 +30,21 @@ use super::tiers::TierChanges;
 
 /// Files on their way at the same time.
 const AT_ONCE: usize = 4;
-/// Files named that could not be moved; all are counted.
+/// How many of the files that could not be moved are named in a report; all are counted.
 const NAMED_MAX: usize = 1000;
 /// Deviation from the even share that balancing leaves alone, in percent of a place's capacity.
 pub(super) const TOLERANCE_PERCENT: u8 = 5;
-/// Between two reports of the progress.
+/// The time between two reports of progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 
 /// How files are moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MoveOptions {
-    /// Bytes to move in a second at most, on average; none for no bound.
+    /// How many bytes may be moved in a second, on average; none for no bound.
     pub bytes_per_s: Option<u64>,
 }
 
-/// How far a move is.
+/// How far a move has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MoveProgress {
     /// Files that have moved.
@@ -81,28 +81,28 @@ pub enum Place {
 pub struct Moved {
     /// The file.
     pub ino: InodeId,
-    /// Where it was.
+    /// The place that it was in.
     pub from: Place,
-    /// Where it is.
+    /// The place that it is in now.
     pub to: Place,
 }
 
-/// What a move came to.
+/// The result of a move.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MoveReport {
     /// Files that have moved.
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Files that could not.
+    /// How many files could not move.
     pub stuck: u64,
-    /// The first of those by name.
+    /// Those files by their paths; not all of them if they are very many.
     pub stuck_files: Vec<StuckFile>,
     /// Each file that has moved, so that it can be moved back.
     pub moved: Vec<Moved>,
 }
 
-/// A file that is to move, and where to.
+/// A file that is to move, with the place that it leaves and the one that it goes to.
 pub(super) struct Errand {
     pub(super) ino: InodeId,
     pub(super) bytes: u64,
@@ -110,9 +110,10 @@ pub(super) struct Errand {
     pub(super) to: Place,
 }
 
-/// Keeps an average rate.
+/// Keeps the average rate of a move within its bound.
 struct Pacer {
     bytes_per_s: Option<u64>,
+    /// From when on the rate allows further bytes.
     free_from: Mutex<Instant>,
 }
 
@@ -121,7 +122,7 @@ impl Pacer {
         Self { bytes_per_s: options.bytes_per_s, free_from: Mutex::new(Instant::now()) }
     }
 
-    /// Returns when `bytes` more may have moved.
+    /// Counts `bytes` that have moved, and waits until the rate allows more.
     fn spend(&self, bytes: u64) {
         let Some(bytes_per_s) = self.bytes_per_s else { return };
         let micros = u128::from(bytes) * 1_000_000 / u128::from(bytes_per_s.max(1));
@@ -147,13 +148,13 @@ pub(crate) struct Mover {
     pub(super) copies: Arc<Copies>,
     pub(super) replicas: Arc<Replicas>,
     pub(super) removal: Arc<Removal>,
-    /// Files that come here to stay, as another host asks for it.
+    /// Files that come here because another host asks this one to become their home.
     pub(crate) fetches: Arc<Fetches>,
     pub(crate) tier_changes: Arc<TierChanges>,
 }
 
 impl Mover {
-    /// Is made of what live inodes are made of, and of what changes those.
+    /// Built with the parts that live inodes are made of, and with what changes these.
     pub(crate) fn new(of: &InodeParts, inode: &Inodes) -> Self {
         Self {
             me: of.me.clone(),
@@ -172,7 +173,7 @@ impl Mover {
         self.cluster.as_ref().ok_or(NO_OTHERS)
     }
 
-    /// Calls `each` with every file whose home is `host`.
+    /// Calls `each` with every file whose home is `host`; striped files have none.
     pub(super) fn each_file_at(
         &self,
         cluster: &Cluster,
@@ -191,7 +192,8 @@ impl Mover {
         outcome
     }
 
-    /// What would have to move so that all hosts are used to the same part, or as much as they are fast.
+    /// What would have to move so that all hosts are used to the same part of their capacity or, with `speeds`, in proportion to
+    /// these.
     ///
     /// # Errors
     /// [`Error::NotSupported`] in a store of one host, [`Error::Invalid`] for speeds that are not those of its hosts.
@@ -204,10 +206,10 @@ impl Mover {
         Ok(plan_balance(&rooms, speeds, TOLERANCE_PERCENT))
     }
 
-    /// Moves files from hosts that have more than they are due to hosts that have less; see [`Self::plan_balance`].
+    /// Moves files from hosts that have more than their share to hosts that have less; see [`Self::plan_balance`].
     ///
     /// # Errors
-    /// Those of the plan and the engine's own; what could not move is in the report.
+    /// Those of the plan and the engine's own. Files that could not move are in the report and are no error.
     pub(crate) fn balance(
         &self,
         speeds: &Speeds,
@@ -228,7 +230,7 @@ impl Mover {
         self.move_all(errands, options, progress)
     }
 
-    /// Moves files back that have moved, if they are where they went.
+    /// Moves files back that have moved, if they are still in the place that they went to.
     ///
     /// # Errors
     /// The engine's own; what could not move is in the report.
@@ -267,7 +269,7 @@ impl Mover {
         }
     }
 
-    /// Runs errands and says what came of them.
+    /// Runs errands and reports what came of them.
     pub(super) fn move_all(
         &self,
         errands: Vec<Errand>,
@@ -284,6 +286,7 @@ impl Mover {
         })
     }
 
+    /// Runs errands, several at a time. Progress counts what was done `before`.
     pub(super) fn run_errands(
         &self,
         errands: Vec<Errand>,
@@ -315,7 +318,7 @@ impl Mover {
         pass
     }
 
-    /// Has one file fetched by its new home, or puts it into another tier here, and waits for that.
+    /// Has one file fetched by its new home, or puts it into another tier of this host, and waits until that is done.
     fn run_errand(&self, errand: &Errand) -> Result<Fetched> {
         let host = match &errand.to {
             Place::Tier(tier) => return self.tier_changes.change_tier(errand.ino, *tier),
@@ -341,6 +344,7 @@ impl Mover {
         }
     }
 
+    /// Finds the paths of files that could not be moved, each given with the reason.
     pub(super) fn name_stuck(&self, stuck: Vec<(InodeId, String)>) -> Result<Vec<StuckFile>> {
         if stuck.is_empty() {
             return Ok(Vec::new());
@@ -367,7 +371,7 @@ impl Mover {
     }
 }
 
-/// The path that a name is at the end of.
+/// The path within the store of a name.
 pub(crate) fn path_of(namespace: &Namespace, naming: &Naming) -> Result<String> {
     let parent = namespace.path_of(naming.parent)?;
     let parent = String::from_utf8_lossy(&parent).into_owned();
@@ -375,7 +379,7 @@ pub(crate) fn path_of(namespace: &Namespace, naming: &Naming) -> Result<String> 
     Ok(if parent == "/" { format!("/{name}") } else { format!("{parent}/{name}") })
 }
 
-/// What became of a round of errands.
+/// What has come of a round of errands so far.
 #[derive(Default)]
 pub(super) struct Pass {
     pub(super) files: u64,
@@ -399,7 +403,7 @@ impl Pass {
                 self.moved.push(Moved { ino: errand.ino, from, to });
                 return true;
             }
-            // Removed meanwhile.
+            // The file was removed meanwhile.
             Err(Error::NotFound) => {}
             Ok(_) => self.stuck.push((errand.ino, "it is open".into())),
             Err(error) => self.stuck.push((errand.ino, error.to_string())),
@@ -417,12 +421,12 @@ impl Pass {
     }
 }
 
-/// What a file takes, as far as its record knows.
+/// How many bytes a file counts for in a plan: its length, as its record says.
 pub(super) fn bytes_of(inode: &Inode) -> u64 {
     inode.size_bytes
 }
 
-/// What has to move by a plan, with the `files` of each place that gives.
+/// The errands of a plan; `files` are those of each place that gives some away.
 pub(super) fn errands_of<P: Ord + Clone>(
     plan: &[Transfer<P>],
     files: BTreeMap<P, Vec<(InodeId, u64)>>,
@@ -437,7 +441,7 @@ pub(super) fn errands_of<P: Ord + Clone>(
     choose_files(plan, files).into_iter().map(errand).collect()
 }
 
-/// The hosts that take files, without `except`.
+/// The room at the hosts that take files, without `except`.
 pub(super) fn rooms(members: &[(NodeId, MemberRecord)], except: Option<&NodeId>) -> Vec<HostRoom> {
     members
         .iter()
@@ -455,6 +459,7 @@ pub(super) fn room(node: &NodeId, member: &MemberRecord) -> HostRoom {
     }
 }
 
+/// Fails with [`Error::NoSpace`] if the other hosts have no room for all that `host` holds.
 pub(super) fn require_room(members: &[(NodeId, MemberRecord)], host: &NodeId) -> Result<()> {
     let used = members.iter().find(|(node, _)| node == host).map_or(0, |(_, member)| {
         let used = member.tiers.iter().map(|t| t.capacity_bytes.saturating_sub(t.free_bytes));
@@ -469,7 +474,7 @@ pub(super) fn require_room(members: &[(NodeId, MemberRecord)], host: &NodeId) ->
     Ok(())
 }
 
-/// Gives each file a new home at one of `hosts`; those that fit nowhere are returned with the reason.
+/// Chooses a new home for each file among `hosts`. Returns the errands, and the files that fit nowhere with the reason.
 pub(super) fn assign(
     from: &NodeId,
     files: Vec<(InodeId, u64)>,

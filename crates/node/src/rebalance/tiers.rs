@@ -1,4 +1,4 @@
-//! Moving files between the tiers of this host: so that each holds as much as its speed calls for, or because the hint `tier`
+//! Moving files between the tiers of this host: so that each holds bytes in proportion to its speed, or because the hint `tier`
 //! of a file asks for another class.
 
 use std::collections::BTreeMap;
@@ -33,11 +33,11 @@ use super::mover::{
 };
 
 impl Mover {
-    /// What would have to move between the tiers of this host so that they hold as much as they are fast. A tier is named
-    /// by its directory.
+    /// What would have to move between the tiers of this host so that they hold bytes in proportion to `speeds`. A tier is named by
+    /// its directory.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for speeds that are not those of the tiers here, or of none.
+    /// [`Error::Invalid`] if no speeds are given, or speeds of other tiers than those of this host.
     pub(crate) fn plan_tiers(&self, speeds: &Speeds<String>) -> Result<Vec<Transfer<String>>> {
         if speeds.is_empty() {
             return Err(Error::Invalid("tiers are filled by their speeds: none is given".into()));
@@ -48,10 +48,10 @@ impl Mover {
         Ok(plan_balance(&rooms, speeds, TOLERANCE_PERCENT))
     }
 
-    /// Moves files from tiers that hold more than they are due to those that hold less; see [`Self::plan_tiers`].
+    /// Moves files from tiers that hold more than their share to tiers that hold less; see [`Self::plan_tiers`].
     ///
     /// # Errors
-    /// Those of the plan and the engine's own; what could not move is in the report.
+    /// Those of the plan and the engine's own. Files that could not move are in the report and are no error.
     pub(crate) fn balance_tiers(
         &self,
         speeds: &Speeds<String>,
@@ -76,7 +76,7 @@ impl Mover {
         self.move_all(errands, options, progress)
     }
 
-    /// The tiers that take files. The overflow takes what no tier has room for, and is nobody's to fill.
+    /// The room in the tiers of this host, without the overflow: that is only for files for which no tier has room.
     fn tier_rooms(&self) -> Vec<Room<String>> {
         let states = self.tiers.states();
         let is_overflow =
@@ -90,7 +90,7 @@ impl Mover {
     }
 }
 
-/// Puts files into other tiers of this host.
+/// Moves single files into other tiers of this host.
 pub(crate) struct TierChanges {
     members: Members,
     /// The other hosts, in a store of several.
@@ -109,7 +109,7 @@ pub(crate) struct TierChanges {
 }
 
 impl TierChanges {
-    /// Is made of what live inodes are made of, and of what changes those.
+    /// Built with the parts that live inodes are made of, and with what changes these.
     pub(crate) fn new(of: &InodeParts, inode: &Inodes) -> Self {
         Self {
             members: of.members.clone(),
@@ -127,8 +127,8 @@ impl TierChanges {
         }
     }
 
-    /// A file has got a hint on its tier: its home puts it there as soon as nobody has it open. What stands beside its
-    /// inode goes there once it grows out of it.
+    /// Called when a file has got a hint on its tier: has its home move it there as soon as no program has it open. An inline body
+    /// goes there only once it is moved to a backing file.
     pub(crate) fn follow_tier(&self, ino: InodeId) {
         let is_written_here = self.live.with_existing(ino, |state| state.local().is_some());
         let Ok(inode) = self.namespace.get(ino) else { return };
@@ -144,7 +144,7 @@ impl TierChanges {
         }
     }
 
-    /// Puts a file of this host into the tier that its hints ask for, or tries again later if somebody has it open.
+    /// Moves a file of this host into the tier that its hints ask for; tries again later if a program has it open.
     pub(crate) fn change_tier_as_hinted(&self, waiting: Waiting) -> Result<()> {
         let ino = waiting.ino;
         let inode = match self.namespace.get(ino) {
@@ -153,7 +153,7 @@ impl TierChanges {
         };
         let Some(home) = inode.layout.backing().filter(|home| self.tiers.has(home.tier)) else {
             if self.live.with_existing(ino, |state| state.local().is_some()) == Some(true) {
-                // Written here, and not recorded yet.
+                // The file has been written here, but its record does not name the backing file yet.
                 self.queue.change_tier_later(waiting);
             }
             return Ok(());
@@ -165,21 +165,25 @@ impl TierChanges {
         match allowance::asking_briefly(|| self.change_tier(ino, to)) {
             Ok(Fetched::Here) => tracing::debug!(%ino, tier = %to, "a file followed its hint"),
             Ok(_) | Err(Error::Busy(_)) => self.queue.change_tier_later(waiting),
-            // Removed, or beside its inode by now.
+            // The file was removed, has become inline, or has moved to another host.
             Err(Error::NotFound) => {}
             Err(error) => return Err(error),
         }
         Ok(())
     }
 
-    /// Puts a file of this host that nobody has open into another of its tiers. It is copied while nobody has to wait for it; if
-    /// somebody opens or changes it meanwhile, it stays where it is.
+    /// Moves a file of this host that no program has open into another of its tiers. It is copied with its entry unlocked, so that
+    /// no call has to wait; if the file is opened or changed meanwhile, it stays where it is.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if this host has no copy in a tier, [`Error::NoSpace`], [`Error::Busy`] if the file changed meanwhile,
+    /// [`Error::Corrupt`] if the copy differs from the file; the engine's or the disk's own.
     pub(super) fn change_tier(&self, ino: InodeId, to: TierId) -> Result<Fetched> {
         if self.members.is_shared() {
             self.members.await_membership()?;
         }
         let Some(inode) = self.settled(ino)? else { return Ok(Fetched::InUse) };
-        // It may have become so small that it stands beside its inode, or have gone to another host.
+        // The file may have become inline, or have moved to another host.
         let from = self.copies.own(&inode).ok_or(Error::NotFound)?;
         if from.tier == to {
             return Ok(Fetched::Here);
@@ -198,7 +202,7 @@ impl TierChanges {
         left.and(outcome)
     }
 
-    /// The record of a file that nobody has open, with all that was written in it; none if somebody has.
+    /// The record of a file that no program has open, after all that was written is recorded; none if the file is in use.
     fn settled(&self, ino: InodeId) -> Result<Option<Inode>> {
         self.live.reach(ino, |state| {
             if !self.settles(ino, state)? {
@@ -208,13 +212,16 @@ impl TierChanges {
         })
     }
 
-    /// Whether nobody has the file open, and what was written is in the record: that not before its copies are made.
+    /// Settles the file if no program has it open. Whether it has settled; a file that is withheld has not, because its record is
+    /// of an older content until its copies are made.
     fn settles(&self, ino: InodeId, state: &mut LiveState) -> Result<bool> {
         Ok(!state.is_open()
             && !state.publishing.is_withheld()
             && self.settler.try_settle(ino, state, &Release::Settled)?)
     }
 
+    /// Opens the file, and takes an empty one for the copy in the tier `to`. Waits first, if the file was changed just now, until a
+    /// further change would show in its times.
     fn begin(&self, inode: Inode, from: BackingRef, to: TierId) -> Result<Copying> {
         let source = self.tiers.get(from.tier)?.open_file(from.file, false)?;
         let mut seen = source.stat()?;
@@ -229,7 +236,7 @@ impl TierChanges {
         Ok(Copying { inode, from, source, seen, to, file })
     }
 
-    /// Copies, reads the copy, and compares it with what is stored of the file, or with the file itself.
+    /// Copies the file and reads the copy again, to compare it with the stored sums, or with the file itself if it has none.
     fn copy_compared(&self, copying: &Copying) -> Result<()> {
         let Copying { inode, source, file, to, .. } = copying;
         self.ledger.copy_from(*to, |buffer, at| {
@@ -244,7 +251,7 @@ impl TierChanges {
         };
         if sum_file(file)? != wanted {
             copying.require_unchanged()?;
-            // Whoever opens it to write has its sums removed.
+            // A writer has the sums removed before it writes, in a commit that makes a new version; then nothing is damaged.
             if self.namespace.get(inode.ino)?.version != inode.version {
                 return Err(Error::Busy("the file was opened while it was being moved".into()));
             }
@@ -254,8 +261,8 @@ impl TierChanges {
         self.tiers.force_out(file)
     }
 
-    /// Names the copy in the record in place of the file, if that has not changed. A crash before that leaves a free file, and one
-    /// after it the old file as a free one.
+    /// Has the record name the copy in place of the file, if that has not changed. A crash before that commit leaves the copy as a
+    /// free file, and one after it the old file.
     fn put_in_place(&self, copying: &Copying) -> Result<Fetched> {
         let ino = copying.inode.ino;
         self.leases.with_live(ino, |state| {
@@ -267,7 +274,7 @@ impl TierChanges {
                 Attempt::Done(inode) => inode,
             };
             if state.writes_remotely() {
-                // It is open at another host.
+                // The file is open at another host, which only lets this host write through it.
                 state.body = None;
                 return Ok(Attempt::Done(Fetched::InUse));
             }
@@ -285,10 +292,10 @@ impl TierChanges {
             return Err(Error::Busy("the file moved while it was being copied".into()));
         }
         copying.require_unchanged()?;
-        // As it is now: it may have been set meanwhile.
+        // The record's present time, which a program may have set since the copy was begun.
         file.set_mtime(inode.mtime)?;
         let (tier, blocks_512) = (self.tiers.get(to.tier)?, file.stat()?.blocks_512);
-        // The last that may fail: after it the copy is the file.
+        // The last step that may fail: after it the copy is the file's backing file.
         self.record_tier(inode, state, *from, *to)?;
         tier.account(0, blocks_512);
         state.body = None;
@@ -302,7 +309,7 @@ impl TierChanges {
         Ok(())
     }
 
-    /// Gives a copy up that was not recorded because of `error`.
+    /// Removes a copy that was not recorded because of `error`; if the commit may have been made, it is kept as an in-doubt file.
     fn discard(&self, copying: &Copying, error: &Error) -> Result<()> {
         self.ledger.discard_unrecorded(copying.inode.ino, copying.to, error)
     }
@@ -333,11 +340,11 @@ impl TierChanges {
 
 /// A file on its way into another tier.
 struct Copying {
-    /// Its record when that began.
+    /// Its record when the copy was begun.
     inode: Inode,
     from: BackingRef,
     source: BackingFile,
-    /// What the source was then; whatever is written to it since changes its time.
+    /// Length and times of the source when the copy was begun; any later write changes its `ctime`.
     seen: BackingStat,
     to: BackingRef,
     file: BackingFile,
@@ -345,7 +352,7 @@ struct Copying {
 
 impl Copying {
     /// # Errors
-    /// [`Error::Busy`] if somebody has written to the file since.
+    /// [`Error::Busy`] if the source has changed since the copy was begun.
     fn require_unchanged(&self) -> Result<()> {
         let now = self.source.stat()?;
         if (now.size_bytes, now.ctime) == (self.seen.size_bytes, self.seen.ctime) {
@@ -355,7 +362,7 @@ impl Copying {
     }
 }
 
-/// As `intarsia up --tier` names it.
+/// The name of a tier for users: its directory, as for `intarsia up --tier`.
 fn name_of(tier: &Tier) -> String {
     tier.dir().display().to_string()
 }
