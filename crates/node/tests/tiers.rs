@@ -333,6 +333,14 @@ fn nobody_waits_for_a_file_while_it_is_copied_into_another_tier() {
 }
 
 #[test]
+fn a_check_takes_a_copy_on_its_way_to_another_tier_for_no_leftover() {
+    let deployment = Deployment::new();
+    let (a, _, is_checked) = moved_while(&deployment, |a, _| assert_eq!(faults(a), 0));
+    assert!(is_checked, "no fault was found meanwhile");
+    close_all(&[a]);
+}
+
+#[test]
 fn what_is_written_while_a_file_is_copied_into_another_tier_goes_there_too() {
     let deployment = Deployment::new();
     let (a, _, is_written) = moved_while(&deployment, |a, ino| {

@@ -301,6 +301,8 @@ impl RemoteFile {
         };
         let before = std::mem::replace(&mut *self.way.write(), Way { home, handle });
         self.stamp.store(stamp, Ordering::Release);
+        // What the host before has sent ahead may be older than what this one sends.
+        self.pieces.forget();
         self.left.lock().push(before);
         Ok(())
     }

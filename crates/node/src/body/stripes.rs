@@ -17,7 +17,7 @@ use intarsia_wire::{Request, Response};
 
 use crate::body::BodyParts;
 use crate::body::parts::Parts;
-use crate::body::remote::RemoteFile;
+use crate::body::remote::{PartOpening, RemoteFile};
 use crate::body::striped::{Part, StripedFile, Unpublished};
 use crate::clock::now;
 use crate::membership::cluster::Cluster;
@@ -304,9 +304,9 @@ impl Stripes {
             let home = cluster.home_of(backing.tier)?;
             Ok(Some(RemoteFile::begin_opening_part(cluster, home, ino, *backing, may_write)))
         };
-        let begun: Vec<_> = parts.iter().map(begin).collect::<Result<_>>()?;
-        let finish = |(backing, begun): (&BackingRef, Option<crate::body::remote::PartOpening>)| {
-            Ok(match begun {
+        let begun: Vec<Result<Option<PartOpening>>> = parts.iter().map(begin).collect();
+        let finish = |(backing, begun): (&BackingRef, Result<Option<PartOpening>>)| {
+            Ok(match begun? {
                 None => Part::Here(self.parts.open_named(ino, *backing)?),
                 Some(opening) => Part::There(Arc::new(opening.finish()?)),
             })

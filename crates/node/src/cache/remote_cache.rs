@@ -25,7 +25,7 @@ use crate::body::LocalBody;
 use crate::body::beside::CopyBeside;
 use crate::metrics::hinted::Hinted;
 use crate::space::placing::Placing;
-use crate::space::tiers::{MakesRoom, Tiers};
+use crate::space::tiers::{Filling, MakesRoom, Tiers};
 
 /// More gaps than this between what has been read is no reading from front to back.
 const GAPS_MAX: usize = 64;
@@ -234,6 +234,7 @@ impl RemoteCache {
         };
         let before = self.held.lock().put(ino, copy);
         before.into_iter().for_each(|copy| self.discard(copy));
+        self.queue.watch_room();
         Ok(())
     }
 
@@ -295,7 +296,7 @@ impl RemoteCache {
 
     /// Gives a backing file back to its tier. If it is still read, it is removed from the tier instead of reused: its readers keep
     /// the open file.
-    fn give_back(&self, backing: BackingRef, file: Arc<BackingFile>) {
+    pub(crate) fn give_back(&self, backing: BackingRef, file: Arc<BackingFile>) {
         let outcome = match Arc::try_unwrap(file) {
             Ok(file) => self.tiers.give_back(backing, file).map(|_| ()),
             Err(_) => self.tiers.get(backing.tier).and_then(|tier| tier.remove(backing.file)),
@@ -323,6 +324,7 @@ pub(crate) struct CopyInMaking {
     progress: Mutex<Progress>,
     /// Nothing is added any more: the copy is complete, or will never be.
     is_given_up: AtomicBool,
+    _filling: Filling,
 }
 
 #[derive(Default)]

@@ -79,6 +79,8 @@ pub(crate) struct Spreads {
     tracked: Mutex<HashMap<InodeId, Tracked>>,
     /// The copies of other hosts' files here.
     copies: Mutex<HashMap<InodeId, Taken>>,
+    /// The threads of copies that others have replaced, which may still wait for a piece.
+    replaced: Mutex<Vec<JoinHandle<()>>>,
     is_closing: AtomicBool,
     pub(crate) metrics: SpreadMetrics,
 }
@@ -156,6 +158,7 @@ impl Spreads {
             hinted,
             tracked: Mutex::default(),
             copies: Mutex::default(),
+            replaced: Mutex::default(),
             is_closing: AtomicBool::new(false),
             metrics: SpreadMetrics::default(),
         }
@@ -168,15 +171,31 @@ impl Spreads {
         (copy.is_of(stamp) && copy.is_alive()).then(|| Arc::clone(copy))
     }
 
-    /// Keeps a copy, which `thread` fills; ends the copy of the same file that it replaces.
-    pub(crate) fn add(&self, copy: Arc<Spreading>, thread: JoinHandle<()>) {
+    /// Keeps a copy and starts the thread that fills it, unless the node is about to stop; ends the copy of the same file that it
+    /// replaces. A thread that ends at once finds its copy added.
+    ///
+    /// # Errors
+    /// Those of `start`.
+    pub(crate) fn add(
+        &self,
+        copy: Arc<Spreading>,
+        start: impl FnOnce() -> std::io::Result<JoinHandle<()>>,
+    ) -> std::io::Result<()> {
+        let mut copies = self.copies.lock();
         if self.is_closing() {
             copy.end();
+            return Ok(());
         }
-        let before = self.copies.lock().insert(copy.ino(), (copy, Some(thread)));
-        if let Some((before, _)) = before {
+        let thread = start()?;
+        let before = copies.insert(copy.ino(), (copy, Some(thread)));
+        drop(copies);
+        if let Some((before, thread)) = before {
             before.end();
+            let mut replaced = self.replaced.lock();
+            replaced.retain(|thread| !thread.is_finished());
+            replaced.extend(thread);
         }
+        Ok(())
     }
 
     /// Ends a copy and forgets it. Called by its thread, which ends too.
@@ -227,7 +246,8 @@ impl Spreads {
             copies.values().for_each(|(copy, _)| copy.end());
             copies.values_mut().filter_map(|(_, thread)| thread.take()).collect()
         };
-        for thread in threads {
+        let replaced = std::mem::take(&mut *self.replaced.lock());
+        for thread in threads.into_iter().chain(replaced) {
             if thread.join().is_err() {
                 tracing::error!("a thread that takes pieces of a file panicked");
             }

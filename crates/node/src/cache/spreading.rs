@@ -240,11 +240,9 @@ impl Spreads {
         let taker = Taker::new(Arc::clone(cluster), Arc::clone(&spreads), Arc::clone(&copy));
         let source = Arc::clone(&file);
         let work = move || taker.work(source);
-        match intarsia_sync::thread::Builder::new().name("spread".into()).spawn(work) {
-            Ok(thread) => {
-                spreads.metrics.begun.fetch_add(1, Ordering::Relaxed);
-                spreads.add(copy, thread);
-            }
+        let start = || intarsia_sync::thread::Builder::new().name("spread".into()).spawn(work);
+        match spreads.add(Arc::clone(&copy), start) {
+            Ok(()) => _ = spreads.metrics.begun.fetch_add(1, Ordering::Relaxed),
             Err(error) => {
                 tracing::warn!(ino = %copy.ino, %error, "a file is read from its home alone");
                 copy.end();

@@ -23,7 +23,7 @@ use crate::inode::live::LiveState;
 use crate::inode::moving::{Moving, require_bytes};
 use crate::membership::cluster::Cluster;
 use crate::replication::copies::open_elsewhere;
-use crate::space::tiers::Tiers;
+use crate::space::tiers::{Filling, Tiers};
 
 /// Shorter content is fetched while the entry is locked: over a link of 100 Mbit/s that takes less than a second.
 const LONG_BYTES: u64 = 8 << 20;
@@ -59,6 +59,7 @@ pub(crate) struct FetchedFile {
     version: Version,
     backing: BackingRef,
     file: Option<BackingFile>,
+    _filling: Filling,
 }
 
 impl Drop for FetchedFile {
@@ -262,7 +263,8 @@ impl Moving {
         }
         let (backing, file) = self.tiers.take_file(wanted.tier, &self.namespace)?;
         let (tiers, ino) = (Arc::clone(&self.tiers), wanted.ino);
-        Ok(FetchedFile { tiers, ino, version, backing, file: Some(file) })
+        let filling = tiers.fill(backing);
+        Ok(FetchedFile { tiers, ino, version, backing, file: Some(file), _filling: filling })
     }
 
     /// All bytes are there: has them on disk where the store is durable, so that nobody waits for that with the entry locked.

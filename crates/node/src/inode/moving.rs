@@ -147,9 +147,14 @@ impl Moving {
             (Some((kept, is_true)), Some(open)) if kept.backing == open.backing => {
                 Ok((kept, is_true))
             }
-            (_, Some(_)) => Err(Error::Busy(
-                "an older copy of the file is open here for reading past the process".into(),
-            )),
+            (other, Some(_)) => {
+                if let Some((other, _)) = other {
+                    self.remote_cache.give_back(other.backing, other.ro);
+                }
+                Err(Error::Busy(
+                    "an older copy of the file is open here for reading past the process".into(),
+                ))
+            }
             (None, None) => {
                 self.remote_cache.make_room();
                 let tier = self.placing.tier_here(state.hints.tier())?;

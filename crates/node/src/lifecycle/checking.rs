@@ -168,10 +168,12 @@ impl Checker {
                 known.insert(backing.file);
             }
         })?;
-        // With several hosts these stand in no record.
+        // With several hosts cached copies and ready files stand in no record, and what is being filled stands in none yet.
         let is_held = |file: &BackingFileId| {
             let backing = BackingRef { tier: tier.id(), file: *file };
-            self.remote_cache.holds(backing) || self.tiers.is_pooled(backing)
+            self.remote_cache.holds(backing)
+                || self.tiers.is_pooled(backing)
+                || self.tiers.is_filling(backing)
         };
         for file in on_disk.difference(&known).filter(|file| !is_held(file)) {
             let what = format!("backing file {file} of tier {} belongs to no inode", tier.id());

@@ -1,6 +1,7 @@
 //! The other hosts of a store: which of them live, which tiers are theirs, and how they are reached.
 
 mod calls;
+mod known;
 pub(crate) mod memory;
 mod presence;
 
@@ -9,7 +10,7 @@ pub(crate) use calls::unexpected;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use intarsia_meta::{
@@ -23,6 +24,7 @@ use intarsia_transport::{
 use intarsia_types::{BackingRef, Error, InodeId, NodeId, Result, TierId, Timestamp};
 use intarsia_wire::Request;
 
+use self::known::Known;
 use self::memory::PieceMemory;
 use crate::clock::now;
 use crate::membership::fence::Fence;
@@ -93,8 +95,8 @@ pub(crate) struct Cluster {
     /// The host of each tier. It changes only when a host comes back with empty disks: then its former tiers go to a new member,
     /// which is lost.
     homes: TierHomes,
-    /// How many members there were when their records were read last.
-    member_count: AtomicUsize,
+    /// The members when their records were read last.
+    known: Known,
     piece_memory: Arc<PieceMemory>,
     /// How many bytes of files were asked of other hosts so far.
     asked_bytes: AtomicU64,
@@ -139,7 +141,7 @@ impl Cluster {
             directory,
             peers,
             homes: TierHomes::default(),
-            member_count: AtomicUsize::new(0),
+            known: Known::default(),
             piece_memory: PieceMemory::new(),
             asked_bytes: AtomicU64::new(0),
             server: Mutex::default(),
@@ -178,7 +180,7 @@ impl Cluster {
     fn connect(&self) {
         let all = self.membership.all();
         // A new member may be the one that the lost tiers of a host have gone to.
-        if self.member_count.swap(all.len(), Ordering::Relaxed) < all.len() {
+        if self.known.renew(all.iter().map(|(node, _)| node.clone())) {
             self.homes.forget();
         }
         let others = all.into_iter().filter(|(node, _)| *node != self.me);

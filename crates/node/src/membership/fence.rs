@@ -63,7 +63,11 @@ impl Fence {
     }
 
     fn enter(&self, standing: Standing) {
+        let is_back = standing == Standing::Member;
         *self.standing.lock() = standing;
+        if is_back {
+            self.note_beat();
+        }
         self.changed.notify_all();
     }
 
@@ -259,10 +263,13 @@ mod tests {
         let first = cluster.owner();
         change(&names, &first, first.epoch, MemberState::Lost);
         let events = GivenUpAgain { names, claimed: Mutex::default() };
+        *cluster.fence.waited_since.lock() = Some(Instant::now());
         cluster.pulse(&events);
         assert!(cluster.is_fenced(), "the life that it claimed its rights for is over");
         cluster.pulse(&events);
         assert!(!cluster.is_fenced());
+        let waited_since = *cluster.fence.waited_since.lock();
+        assert_eq!(waited_since, None, "calls that wait later have all their time");
         let claimed = events.claimed.lock().clone();
         assert!(claimed.len() == 2 && claimed[0] < claimed[1], "{claimed:?}");
         let found = events.names.member(cluster.me()).unwrap().unwrap();

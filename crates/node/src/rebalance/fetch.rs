@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use intarsia_meta::Namespace;
-use intarsia_sync::Mutex;
+use intarsia_sync::{Instant, Mutex};
 use intarsia_types::{Error, InodeId, NodeId, Result};
 
 use crate::background::queue::Queue;
@@ -37,17 +37,22 @@ pub(crate) enum Fetched {
     Later(Duration),
 }
 
+/// For so long the outcome of a fetch is kept for the host that asked, which asks every [`LONG_PAUSE`]. After that it asks no more,
+/// and what it would hear might not be true any more.
+const KEPT: Duration = Duration::from_secs(10);
+
 /// The fetch of a long file.
 enum Fetch {
     Running,
-    /// It has ended, and nobody has asked for the outcome since.
-    Over(Result<Fetched>),
+    /// It has ended at this moment, and nobody has asked for the outcome since.
+    Over(Instant, Result<Fetched>),
 }
 
 /// What is known of the fetch of a file. The outcome of one that is over is told once, and forgotten.
 fn known_of(fetches: &mut HashMap<InodeId, Fetch>, ino: InodeId) -> Option<Result<Fetched>> {
+    fetches.retain(|_, fetch| !matches!(fetch, Fetch::Over(ended, _) if ended.elapsed() > KEPT));
     match fetches.remove(&ino)? {
-        Fetch::Over(outcome) => Some(outcome),
+        Fetch::Over(_, outcome) => Some(outcome),
         running @ Fetch::Running => {
             fetches.insert(ino, running);
             Some(Ok(Fetched::Later(LONG_PAUSE)))
@@ -109,7 +114,7 @@ impl Fetches {
             let this = Arc::clone(self);
             let fetch = move || {
                 let outcome = this.bring_here(ino);
-                this.long.lock().insert(ino, Fetch::Over(outcome));
+                this.long.lock().insert(ino, Fetch::Over(Instant::now(), outcome));
             };
             intarsia_sync::thread::Builder::new()
                 .name("fetch".into())
@@ -143,5 +148,26 @@ impl Fetches {
             state.enqueue_settle(&self.queue, ino);
             Ok(Attempt::Done(Fetched::Here))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outcome_is_told_once_and_not_after_it_may_be_untrue() {
+        let ino = InodeId(7);
+        let ago = |age: Duration| Instant::now().checked_sub(age).unwrap_or_else(Instant::now);
+        let mut fetches = HashMap::from([(ino, Fetch::Over(Instant::now(), Ok(Fetched::Here)))]);
+        assert!(matches!(known_of(&mut fetches, ino), Some(Ok(Fetched::Here))));
+        assert!(known_of(&mut fetches, ino).is_none());
+        for (age, is_known) in [(KEPT / 2, true), (KEPT * 2, false)] {
+            fetches.insert(ino, Fetch::Over(ago(age), Ok(Fetched::Here)));
+            assert_eq!(known_of(&mut fetches, ino).is_some(), is_known, "{age:?}");
+        }
+        fetches.insert(ino, Fetch::Running);
+        assert!(matches!(known_of(&mut fetches, ino), Some(Ok(Fetched::Later(_)))));
+        assert!(fetches.contains_key(&ino), "it goes on");
     }
 }

@@ -25,7 +25,7 @@ use crate::replication::copies::Copies;
 use crate::space::hints::own_hints;
 use crate::space::ledger::Ledger;
 use crate::space::placing::Placing;
-use crate::space::tiers::Tiers;
+use crate::space::tiers::{Filling, Tiers};
 
 use super::fetch::Fetched;
 use super::mover::{
@@ -233,7 +233,8 @@ impl TierChanges {
             return Err(Error::Busy("the file is being written to".into()));
         }
         let (to, file) = self.tiers.take_file(to, &self.namespace)?;
-        Ok(Copying { inode, from, source, seen, to, file })
+        let filling = self.tiers.fill(to);
+        Ok(Copying { inode, from, source, seen, to, file, _filling: filling })
     }
 
     /// Copies the file and reads the copy again, to compare it with the stored sums, or with the file itself if it has none.
@@ -348,6 +349,7 @@ struct Copying {
     seen: BackingStat,
     to: BackingRef,
     file: BackingFile,
+    _filling: Filling,
 }
 
 impl Copying {

@@ -21,7 +21,7 @@ use crate::cache::remote_cache::RemoteCache;
 use crate::options::NodeOptions;
 use crate::space::ledger::{Ledger, is_uncertain};
 use crate::space::placing::Placing;
-use crate::space::tiers::Tiers;
+use crate::space::tiers::{Filling, Tiers};
 
 /// How long a complete copy waits for its sender to claim it.
 const CLAIMED_WITHIN: Duration = Duration::from_secs(60);
@@ -41,6 +41,7 @@ pub(crate) struct Arrival {
     /// What the tier's accounting has set aside.
     reserved_512: u64,
     sum: Mutex<PieceSum>,
+    _filling: Filling,
 }
 
 impl Arrival {
@@ -221,7 +222,18 @@ impl Receiver {
         tier.account(0, reserved_512);
         let sum = Mutex::default();
         let (tiers, pooled) = (Arc::clone(&self.tiers), Some(pooled));
-        Ok(Arrival { tiers, ino, backing, pooled, file, total_bytes, reserved_512, sum })
+        let filling = self.tiers.fill(backing);
+        Ok(Arrival {
+            tiers,
+            ino,
+            backing,
+            pooled,
+            file,
+            total_bytes,
+            reserved_512,
+            sum,
+            _filling: filling,
+        })
     }
 
     /// The copy is complete: it is verified, made to last as the deployment promises, and offered.

@@ -1,10 +1,13 @@
 //! The tiers of this host together with their pools of ready files.
 
+use std::collections::HashSet;
 use std::path::Path;
+use std::sync::Arc;
 
 use intarsia_meta::{FreeFile, Namespace};
 use intarsia_policy::TierState;
 use intarsia_store::{BackingFile, Pool, PooledFile, Space, Tier};
+use intarsia_sync::Mutex;
 use intarsia_types::{BackingRef, Error, Result, TierId};
 
 /// Ready files that each pool aims at.
@@ -40,6 +43,21 @@ pub(crate) struct Tiers {
     /// Whether what is acknowledged is on stable storage, as `durability=sync` promises: the name of a new backing file before
     /// the file has an owner, and what moves to it before a record names it.
     is_durable: bool,
+    filling: Arc<Mutex<HashSet<BackingRef>>>,
+}
+
+/// A backing file that is being filled, for as long as that takes, and that no record names yet. A check takes it for no leftover
+/// until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Filling {
+    all: Arc<Mutex<HashSet<BackingRef>>>,
+    backing: BackingRef,
+}
+
+impl Drop for Filling {
+    fn drop(&mut self) {
+        self.all.lock().remove(&self.backing);
+    }
 }
 
 impl Tiers {
@@ -50,7 +68,8 @@ impl Tiers {
             tier,
             pool: Pool::new(POOL_FILES),
         };
-        Self { entries: tiers.into_iter().map(with_pool).collect(), is_durable }
+        let entries = tiers.into_iter().map(with_pool).collect();
+        Self { entries, is_durable, filling: Arc::default() }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Tier> {
@@ -168,6 +187,17 @@ impl Tiers {
         }
         entry.tier.remove(backing.file)?;
         Ok(false)
+    }
+
+    /// A file that was taken is going to be filled.
+    pub(crate) fn fill(&self, backing: BackingRef) -> Filling {
+        self.filling.lock().insert(backing);
+        Filling { all: Arc::clone(&self.filling), backing }
+    }
+
+    /// Whether a file is being filled.
+    pub(crate) fn is_filling(&self, backing: BackingRef) -> bool {
+        self.filling.lock().contains(&backing)
     }
 
     /// Whether a file is ready for an owner.

@@ -365,6 +365,8 @@ impl Opener {
 
     /// Whether all changes of a file come through this kernel, as far as is known.
     fn keeps_pages(&self, ino: InodeId) -> bool {
-        !self.members.is_shared() && !self.bodies.lower.take_outdated(ino)
+        // Asked in a store of several hosts, too, so that what is noted there is forgotten.
+        let is_outdated = self.bodies.lower.take_outdated(ino);
+        !self.members.is_shared() && !is_outdated
     }
 }

@@ -190,6 +190,7 @@ impl RemoteCache {
             rw: Some(rw),
             progress: Mutex::new(Progress { file, ..Progress::default() }),
             is_given_up: AtomicBool::new(false),
+            _filling: self.tiers.fill(backing),
         })
     }
 }
