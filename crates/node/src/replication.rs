@@ -1,11 +1,11 @@
 //! Replicas: complete copies of files on several hosts.
 //!
 //! Owns replicas on their way here, the work of making those that are missing, and its threads ([`Replicas`]).
-//! Asks `body` for sums, `cache` for room, `space` for backing files, `membership` for hosts, and `intarsia_policy` for
-//! which.
-//! Promises that a replica is compared with its sum where it arrives, that it becomes the file's or is removed, and
-//! that a record names a content only once its replicas are made. It knows nothing of live inodes: [`LiveFiles`] says
-//! what there is to copy, and names it.
+//! Asks `body` for sums, `cache` for room, `space` for backing files, `membership` for the other hosts, and
+//! `intarsia_policy` which of these are to have replicas.
+//! Promises that a replica is compared with its sum where it arrives, that a record comes to name it or it is removed, and
+//! that a record names new content only once its replicas are made. This room does not know live inodes: [`LiveFiles`]
+//! says what is to be copied of one, and commits the record that names the copies.
 
 mod alone;
 pub(crate) mod arrivals;
@@ -45,7 +45,7 @@ pub(crate) struct ReplicaParts<'p> {
     pub(crate) namespace: &'p Arc<Namespace>,
     pub(crate) tiers: &'p Arc<Tiers>,
     pub(crate) placing: &'p Arc<Placing>,
-    /// Takes in what other hosts send.
+    /// Takes in the replicas that other hosts send.
     pub(crate) receiver: &'p Arc<Receiver>,
     /// The other hosts, in a store of several.
     pub(crate) cluster: Option<&'p Arc<Cluster>>,
@@ -53,11 +53,11 @@ pub(crate) struct ReplicaParts<'p> {
     pub(crate) files: Arc<dyn LiveFiles>,
 }
 
-/// Makes copies of files on other hosts, and sees to it that there are as many as there should be.
+/// Makes replicas of files on other hosts, so that each file has as many copies as it should.
 pub(crate) struct Replicas {
     /// The name of this host.
     me: NodeId,
-    /// How many copies a file has whose hints do not say.
+    /// How many copies a file is to have if its hints do not say, the one at its home among them.
     replicas: u16,
     namespace: Arc<Namespace>,
     tiers: Arc<Tiers>,
@@ -68,13 +68,15 @@ pub(crate) struct Replicas {
     files: Arc<dyn LiveFiles>,
     /// Files that lack copies on other hosts.
     pub(crate) queue: Arc<CopyQueue>,
-    /// Files that lost the copy here, each with another copy of it, whose host has still to be told.
+    /// Files whose copy on this host was given up, as after a loss of power: the first copy that is left, the inode, and its
+    /// length in bytes. The next survey tells the host of that copy to make another.
     lacking: Mutex<Vec<(BackingRef, InodeId, u64)>>,
-    /// Whether files here may lack copies of which only an earlier process knew; the next survey looks for them.
+    /// Set where an earlier process of this host may have left files without their copies, since the list of them ended with
+    /// it. The next survey looks for such files.
     is_after_crash: AtomicBool,
-    /// For making copies of a file, which takes long.
+    /// Lets one thread at a time make copies of a file.
     turns: Turns,
-    /// For copies that nobody waits for.
+    /// Bounds how fast copies are made that nobody waits for.
     throttle: Throttle,
     pub(crate) counts: CopyMetrics,
     metrics: Arc<Metrics>,
@@ -105,13 +107,14 @@ impl Replicas {
         }
     }
 
-    /// A file has lost the copy here. The host of `first`, another copy, is told at the first survey.
+    /// The copy here of a file was given up. The next survey tells the host of `first`, a copy that is left, to make another.
     pub(crate) fn note_lost(&self, first: BackingRef, ino: InodeId, size_bytes: u64) {
         self.lacking.lock().push((first, ino, size_bytes));
     }
 
-    /// Which files were to get copies was known to the process that ended, and to nobody else. If it crashed, or some still
-    /// waited when it stopped, the first survey looks at those that have their first copy here, in whosever share they are.
+    /// To be called at the start. The list of files that wait for copies is only in memory. If the process before this one
+    /// crashed, or stopped while files still waited, the first survey looks at all files that have a copy here, also at those
+    /// in the shares of other hosts.
     pub(crate) fn note_earlier_life(&self, has_crashed: bool) {
         if self.unfinished.take() || has_crashed {
             self.is_after_crash.store(true, Ordering::Relaxed);
@@ -122,10 +125,10 @@ impl Replicas {
         !self.lacking.lock().is_empty() || self.is_after_crash.load(Ordering::Relaxed)
     }
 
-    /// Has `chores` do what comes up, until [`stop`](Self::stop).
+    /// Starts the threads. They have `chores` do what is in the queue, until [`stop`](Self::stop).
     ///
     /// # Errors
-    /// That there can be no more threads.
+    /// The system's own: a thread cannot be started.
     pub(crate) fn start<C: CopyChores>(&self, chores: &Weak<C>) -> Result<()> {
         *self.threads.lock() = Some(Replicator::start(&self.queue, chores)?);
         self.queue.survey_in(if self.is_urgent() { Duration::ZERO } else { FIRST_SURVEY });
@@ -140,7 +143,8 @@ impl Replicas {
         }
     }
 
-    /// This host stops: if files still wait for copies, leaves a mark, so that its next process looks for them.
+    /// To be called at a clean stop: if files still wait for copies, sets a mark on disk that has the next process look for
+    /// them (see [`note_earlier_life`](Self::note_earlier_life)).
     ///
     /// # Errors
     /// The system's own: the mark cannot be set.

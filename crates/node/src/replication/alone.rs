@@ -84,7 +84,7 @@ impl MemberEvents for Reports {
 struct Open {
     namespace: Arc<Namespace>,
     file: Mutex<Option<(Inode, BackingRef, Arc<BackingFile>)>>,
-    /// What naming them is to fail with.
+    /// What the next attempt to name its copies is to fail with.
     refusal: Mutex<Option<Error>>,
     named: Mutex<Vec<Vec<BackingRef>>>,
 }
@@ -142,7 +142,7 @@ impl LiveFiles for Open {
     }
 }
 
-/// Notes whose right was asked for.
+/// Notes for which files a right to write was dealt with.
 #[derive(Default)]
 struct Rights {
     inherited: Mutex<Vec<InodeId>>,
@@ -254,7 +254,7 @@ impl Host {
         (self.namespace.update(ino, place).unwrap(), backing)
     }
 
-    /// As a program would that has it open for writing.
+    /// Makes the file live, as if a program had it open for writing.
     fn open(&self, inode: &Inode, backing: BackingRef) {
         let file = self.tiers.get(backing.tier).unwrap().open_file(backing.file, true).unwrap();
         *self.files.file.lock() = Some((inode.clone(), backing, Arc::new(file)));

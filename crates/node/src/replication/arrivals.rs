@@ -1,9 +1,10 @@
 //! Replicas that other hosts send here.
 //!
-//! A replica becomes the file's in three steps, and a crash between them leaves nothing behind and no name without a file. It
-//! is written to a backing file that has no owner; once complete, that file goes into the ledger, with the number of the
-//! inode; and the host that sent it claims it from there, in the commit that names it in the record. Garbage collection takes
-//! a file out of the ledger before it removes it, so only one of the two can happen.
+//! A replica becomes the file's in three steps. It is written to a backing file that has no owner. Once it is complete, that
+//! file goes into the ledger, with the number of the inode: it is offered. Then the host that sent it claims it from there, in
+//! the commit that names it in the record. A crash between the steps leaves no file behind for good, and no record that names a
+//! file which is not there. Garbage collection takes a file out of the ledger before it removes it, so a file is either
+//! claimed or removed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,19 +27,19 @@ use crate::space::tiers::{Filling, Tiers};
 /// How long a complete copy waits for its sender to claim it.
 const CLAIMED_WITHIN: Duration = Duration::from_secs(60);
 
-/// How long the metadata may take over a file for a copy, when it begins and when it ends.
+/// How long the metadata may take when a copy begins, to number a backing file, and when it ends, to offer it.
 const METADATA_PATIENCE: Duration = Duration::from_millis(1_500);
 
-/// A copy on its way here. Its file is given back when the last who is at work on it lets go, unless it was offered.
+/// A copy on its way here. Its backing file is given back when no thread works on it any more, unless it was offered.
 pub(crate) struct Arrival {
     tiers: Arc<Tiers>,
     ino: InodeId,
     backing: BackingRef,
-    /// The file for the pool, if the copy is not completed; none once the file is offered or in doubt.
+    /// With this the backing file goes back to the pool if the copy is not completed; none once it is offered or in doubt.
     pooled: Option<BackingFile>,
     file: BackingFile,
     total_bytes: u64,
-    /// What the tier's accounting has set aside.
+    /// What the tier's accounting has set aside, in units of 512 bytes.
     reserved_512: u64,
     sum: Mutex<PieceSum>,
     _filling: Filling,
@@ -65,7 +66,7 @@ impl Drop for Arrival {
             self.tiers.give_back(backing, pooled)
         });
         if let Err(error) = given_back {
-            // It stands in no record, so the next start after a crash removes it.
+            // No record names it, so the next start after a crash removes it.
             tracing::warn!(file = %backing.file, %error, "a copy that was not completed stays on disk");
         }
     }
@@ -84,8 +85,8 @@ impl Arrivals {
         self.0.lock().get(&handle).cloned().ok_or(Error::BadHandle)
     }
 
-    /// Writes a piece of one. A copy of which a piece cannot be written comes to nothing, and is given up at once: whoever
-    /// sends it may not say so.
+    /// Writes a piece of a copy. If that fails the copy cannot be completed, and it is given up at once: its sender may never
+    /// say that it gave it up too.
     pub(crate) fn write(&self, handle: Handle, offset_bytes: u64, piece: &[u8]) -> Result<()> {
         let written = self.get(handle)?.write(offset_bytes, piece);
         if written.is_err() {
@@ -95,14 +96,17 @@ impl Arrivals {
         written
     }
 
-    /// Takes an arrival out; no other thread may be at work on it.
+    /// Takes an arrival out, to end it.
+    ///
+    /// # Errors
+    /// [`Error::BadHandle`] when there is none, [`Error::Invalid`] when another thread is at work on it: then it is given up.
     pub(crate) fn take(&self, handle: Handle) -> Result<Arrival> {
         let arrival = self.0.lock().remove(&handle).ok_or(Error::BadHandle)?;
         Arc::try_unwrap(arrival)
             .map_err(|_| Error::Invalid("a copy was ended before all of it was sent".into()))
     }
 
-    /// Gives an arrival up, also while another thread is at work on it.
+    /// Gives an arrival up. If another thread is at work on it, it goes when that thread lets go of it.
     pub(crate) fn abandon(&self, handle: Handle) -> Result<()> {
         self.0.lock().remove(&handle).map(drop).ok_or(Error::BadHandle)
     }
@@ -111,11 +115,11 @@ impl Arrivals {
 /// A complete copy that stands in the ledger until its sender claims it.
 struct Offer {
     since: Instant,
-    /// Since when the ledger names it; none while that is being recorded.
+    /// When the commit ended by which the ledger names it; none before that.
     recorded: Option<Instant>,
 }
 
-/// Complete copies, as the ledger names them.
+/// The complete copies that wait for their senders.
 #[derive(Default)]
 struct Offers(Mutex<HashMap<BackingRef, Offer>>);
 
@@ -138,8 +142,9 @@ impl Offers {
         self.0.lock().remove(&backing);
     }
 
-    /// Those of `listed`, all free files of a tier as the ledger was read from `asked` on, that are not to be collected yet;
-    /// forgets about files that are free no more. One that came into the ledger after that need not be in the list.
+    /// The offered files of a tier that are not to be collected yet. `listed` are all free files of the tier, as the ledger was
+    /// read from `asked` on. Forgets offers that have waited for too long, and those that are not in the ledger any more. An
+    /// offer that was recorded after `asked` stays even if it is not listed, since the ledger may have been read before that.
     fn pending(&self, tier: TierId, listed: &[FreeFile], asked: Instant) -> Vec<BackingRef> {
         let mut offers = self.0.lock();
         offers.retain(|backing, offer| {
@@ -152,7 +157,7 @@ impl Offers {
     }
 }
 
-/// Takes in what other hosts send: copies, and empty parts of striped files.
+/// Receives what other hosts send: copies, and empty parts of striped files.
 pub(crate) struct Receiver {
     /// The name of this host.
     me: NodeId,
@@ -236,7 +241,11 @@ impl Receiver {
         })
     }
 
-    /// The copy is complete: it is verified, made to last as the deployment promises, and offered.
+    /// The copy is complete: compares it with the `sum` over its pieces, makes it as durable as the deployment promises, and
+    /// offers it.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] when it is not what was sent; those of the tier and the metadata.
     pub(crate) fn end(&self, mut arrival: Arrival, sum: u64) -> Result<BackingRef> {
         match self.offer(&arrival, sum) {
             Ok(blocks_512) => {
@@ -245,7 +254,7 @@ impl Receiver {
                 Ok(arrival.backing)
             }
             Err(error) if is_uncertain(&error) => {
-                // The ledger may name the file, and then it would be collected, so it must not serve another inode.
+                // The ledger may name the file, so it may be collected: it must not serve another inode.
                 arrival.pooled = None;
                 let free = FreeFile::of(arrival.ino, arrival.backing.file);
                 self.ledger.doubt(arrival.backing, free, arrival.reserved_512);
@@ -276,7 +285,7 @@ impl Receiver {
         offered.map(|()| blocks_512)
     }
 
-    /// Removes a copy that was offered, unless its inode has it by now.
+    /// Removes a copy that was offered, unless it was claimed.
     pub(crate) fn refuse(&self, ino: InodeId, backing: BackingRef) -> Result<()> {
         let tier = self.tiers.get(backing.tier)?;
         self.offers.withdraw(backing);
@@ -287,14 +296,15 @@ impl Receiver {
         Ok(())
     }
 
-    /// Another host put a file here into the ledger, and no sender will claim it any more.
+    /// A file here was put into the ledger because no record names it any more: it can be collected, even if it was offered a
+    /// short while ago.
     pub(crate) fn let_go(&self, backing: BackingRef) {
         self.offers.withdraw(backing);
         self.queue.collect();
     }
 
-    /// Takes the free files of a tier of ours out of the ledger, so that they can be removed; those that were
-    /// just offered stay, and those that `spare` takes out.
+    /// Takes the free files of one of our tiers out of the ledger, so that they can be removed. Those stay that wait for their
+    /// senders, and those that `spare` removes from the list.
     pub(crate) fn take_garbage(
         &self,
         tier: &Tier,
@@ -314,8 +324,8 @@ impl Receiver {
     }
 }
 
-/// Asks the metadata, for a short time only: whoever sends a copy has other hosts to send it to, and waits for this one for
-/// as long as it lives.
+/// Limits how long a question to the metadata may take. A sender waits for this host as long as it lives, though it could send
+/// the copy to another host.
 fn soon<T>(ask: impl FnOnce() -> T) -> T {
     let _limit = allowance::limit(Instant::now() + METADATA_PATIENCE);
     ask()

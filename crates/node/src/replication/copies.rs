@@ -1,4 +1,4 @@
-//! Which copy of a file is read: the one of this host, else the home's, else any that answers.
+//! Which copy of a file is read: the one on this host, else the home's, else the first of the others whose host answers.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(crate) struct Copies {
     tiers: Arc<Tiers>,
     /// The other hosts, in a store of several.
     cluster: Option<Arc<Cluster>>,
-    /// Copies here of other hosts' files.
+    /// Cached copies of other hosts' files.
     remote_cache: Arc<RemoteCache>,
     /// Files that spread over their readers.
     spreads: Arc<Spreads>,
@@ -51,8 +51,9 @@ impl Copies {
         inode.layout.copies().iter().copied().find(|copy| self.tiers.has(copy.tier))
     }
 
-    /// The hosts that have the bytes of a file, its home first, or its parts in stripe order; this one for what every host has with the
-    /// record.
+    /// The hosts that have the bytes of a file: its home first, or those of its parts in stripe order. Only this host if the
+    /// layout names no backing files, because each host can read the bytes then: they are beside the inode, or in the lower
+    /// file system.
     pub(crate) fn hosts_of(&self, inode: &Inode) -> Result<Vec<NodeId>> {
         let host = |copy: &BackingRef| match &self.cluster {
             Some(cluster) if !self.tiers.has(copy.tier) => cluster.home_of(copy.tier),
@@ -90,8 +91,8 @@ impl OpensCopies for Copies {
     }
 }
 
-/// Opens the file for reading at the first of `hosts` that serves it; those that are known to be lost are
-/// asked last.
+/// Opens the file for reading at the first of `hosts` that serves it. Hosts that are lost, down or about to leave are asked
+/// last. Those after the one that serves become its spares, to which the reader goes over if it fails.
 pub(crate) fn open_elsewhere(
     cluster: &Arc<Cluster>,
     inode: &Inode,

@@ -1,4 +1,4 @@
-//! The replicas that a record names behind the home's own backing file.
+//! The replicas that a record names after the home's own backing file.
 
 use intarsia_meta::Extra;
 use intarsia_types::{BackingRef, Error, Layout, Result};
@@ -8,8 +8,8 @@ use intarsia_types::{BackingRef, Error, Layout, Result};
 pub(crate) enum Further<'a> {
     /// Copies that were made for this publication.
     Made(&'a [BackingRef]),
-    /// Of an earlier one, which had the same content. One that the record names no more was given up, because it may
-    /// lack what was written last.
+    /// Copies of an earlier publication, which had the same content. If the record names one of them no more, it was given
+    /// up because it may lack what was written last, and the publication must not name it again.
     Kept(&'a [BackingRef]),
 }
 
@@ -21,8 +21,12 @@ impl<'a> Further<'a> {
     }
 }
 
-/// Makes `home` and `further` the copies of a file; the files that it had before and has no more go into the
-/// ledger, and are returned.
+/// Changes `layout` so that it names `home` and `further` as the copies of a file, and adds to `extras` what changes in the
+/// ledger: copies that are new leave it, and copies that are named no more go into it. Returns the latter.
+///
+/// # Errors
+/// [`Error::Engine`] when the layout does not name `home`, because another host has taken over the file;
+/// [`Error::Busy`] when it does not name all of [`Further::Kept`].
 pub(crate) fn take_over_copies(
     layout: &mut Layout,
     home: BackingRef,

@@ -1,4 +1,4 @@
-//! Making replicas on hosts that the policy chooses, and giving up those that were made in vain.
+//! Making replicas on hosts that the policy chooses, and telling hosts of copies that no record names any more.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,16 +11,18 @@ use crate::membership::cluster::Cluster;
 use crate::replication::Replicas;
 use crate::replication::push::{CopySource, push};
 
-/// New copies, and why there are not more.
+/// The copies that were made of a content.
 pub(super) struct Made {
     pub(super) copies: Vec<BackingRef>,
+    /// The hosts that could take none, and why.
     failures: Vec<(NodeId, Error)>,
-    /// Over the pieces.
+    /// The sum over the pieces of the content; 0 if no host was there to send it to.
     pub(super) sum: u64,
 }
 
 impl Made {
-    /// Why there are too few, of a file that is to have `wanted` with the one here.
+    /// The error that says why there are too few copies, for a file that is to have `wanted`, the one here among them:
+    /// [`Error::NoSpace`] if all hosts that were asked are full, else EHOSTUNREACH.
     pub(super) fn too_few(&self, ino: InodeId, wanted: usize) -> Error {
         let failures: Vec<_> =
             self.failures.iter().map(|(node, error)| format!("{node}: {error}")).collect();
@@ -43,8 +45,11 @@ impl Made {
 }
 
 impl Replicas {
-    /// Makes up to `count` copies on hosts that `holds` does not name and that are not this one. A host that
-    /// fails is replaced by another while there is one.
+    /// Makes up to `count` copies, on hosts that `holds` does not name and that are not this one. Where one fails, another
+    /// takes its place as long as there is one. That there are fewer copies in the end is no error.
+    ///
+    /// # Errors
+    /// When the content cannot be read or does not match its sums; [`Error::Busy`] when `pace` ends the work.
     pub(super) fn make_copies(
         &self,
         cluster: &Arc<Cluster>,
@@ -66,7 +71,7 @@ impl Replicas {
                 if std::mem::replace(&mut has_met, true) {
                     break;
                 }
-                // Some may have come since the last beat.
+                // Hosts may have joined since this one last read the list of members.
                 cluster.meet()?;
                 continue;
             }
@@ -85,14 +90,14 @@ impl Replicas {
         Ok(made)
     }
 
-    /// Counts a content that is not what its sums say.
+    /// Counts a checksum failure, if that is what happened.
     fn count_corrupt(&self, error: &Error) {
         if matches!(error, Error::Corrupt { .. }) {
             self.metrics.checksum_failures.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Tells the hosts of files that went into the ledger.
+    /// Tells the hosts of these backing files, which went into the ledger, that they can be collected.
     pub(crate) fn note_dropped(&self, dropped: &[BackingRef]) {
         let Some(cluster) = &self.cluster else { return };
         for backing in dropped {

@@ -13,19 +13,19 @@ use crate::background::throttle::Pace;
 use crate::membership::cluster::Cluster;
 use crate::membership::cluster::unexpected;
 
-/// Read and sent at once. Pieces begin at multiples of it.
+/// The length of a piece, which is read and sent at once. Each piece begins at a multiple of it.
 const PIECE_BYTES: u64 = 1 << 20;
 /// Pieces on their way to one host at the same time.
 const WINDOW: usize = 4;
 
-/// A content to be copied, which is that of the file up to `size_bytes`.
+/// Content to be copied: the bytes of `file` up to `size_bytes`.
 pub(crate) struct CopySource<'a> {
     pub(crate) ino: InodeId,
-    /// The version of the record when it was looked at.
+    /// The version of the inode's record, as it was last read.
     pub(crate) version: u64,
     pub(crate) file: &'a BackingFile,
     pub(crate) size_bytes: u64,
-    /// What its blocks must be, where that is known.
+    /// The sums that its blocks must have, if they are known.
     pub(crate) sums: Option<&'a BlockSums>,
     /// The class of tier in which copies are to lie.
     pub(crate) class: TierClass,
@@ -42,7 +42,7 @@ pub(crate) struct Pushed {
     pub(crate) sum: u64,
 }
 
-/// What is under way to one host.
+/// A copy that is being sent to one host in pieces.
 struct Lane<'a> {
     cluster: &'a Cluster,
     node: &'a NodeId,
@@ -86,7 +86,7 @@ impl Lane<'_> {
     }
 
     fn abandon(self) {
-        // What is not ended goes with the connection; this makes it sooner.
+        // The host drops a copy that was not ended when the connection closes; with this message it does so at once.
         if let Err(error) = self.cluster.tell(self.node, &Request::Close { handle: self.handle }) {
             tracing::debug!(node = %self.node, %error, "a copy that was begun stays there for a while");
         }
@@ -207,7 +207,7 @@ fn send_pieces(
     Ok(sum.value())
 }
 
-/// The sum over the pieces of a content, as [`push`] would tell it.
+/// The sum over the pieces of a content, the same that [`push`] computes while it sends them.
 pub(crate) fn piece_sum(content: &CopySource<'_>) -> Result<u64> {
     let mut sum = PieceSum::default();
     let mut at = 0;
@@ -218,7 +218,11 @@ pub(crate) fn piece_sum(content: &CopySource<'_>) -> Result<u64> {
     Ok(sum.value())
 }
 
-/// Reads the piece at `offset_bytes` and compares it with its sums.
+/// Reads the piece at `offset_bytes`, and compares it with the sums of its blocks if they are known.
+///
+/// # Errors
+/// [`Error::Busy`] when the file is shorter by now, [`Error::Corrupt`] when a block does not match its sum; those of the
+/// system.
 fn piece(content: &CopySource<'_>, offset_bytes: u64) -> Result<Vec<u8>> {
     let len_bytes = PIECE_BYTES.min(content.size_bytes.saturating_sub(offset_bytes));
     let mut piece = vec![0; usize::try_from(len_bytes).unwrap_or(usize::MAX)];
@@ -260,7 +264,7 @@ fn begin<'a>(cluster: &'a Cluster, content: &CopySource<'_>, node: &'a NodeId) -
     }
 }
 
-/// Where the first piece at or after `at` begins that is not all hole.
+/// The offset of the first piece at or after `at` that is not all hole; none if there is no such piece.
 fn next_piece(content: &CopySource<'_>, at: u64) -> Result<Option<u64>> {
     if at >= content.size_bytes {
         return Ok(None);
@@ -280,7 +284,7 @@ mod tests {
 
     use super::*;
 
-    /// What file systems make of space that was allocated, by and by.
+    /// A file system may show allocated space as a hole first, and as zeros later.
     #[test]
     fn a_hole_that_becomes_zeros_leaves_the_sum_as_it_is() {
         let written = tempfile::tempfile().unwrap();

@@ -16,16 +16,16 @@ use crate::replication::push::CopySource;
 use crate::replication::replicator::Attempted;
 use crate::space::hints::own_hints;
 
-/// How long a writer may take to say whether it still writes.
+/// How long the holder of the right to write may take to answer when it is asked to give the right back.
 const RECALL_PATIENCE: Duration = Duration::from_secs(2);
 
-/// The rights to write that stand in the way of copies.
+/// What is done about rights to write that keep copies from being made.
 pub(crate) trait WriteRights {
-    /// Makes this host, which has a copy, the home of a file that a lost host may have been writing to. What that
-    /// had not published counts no more, so its own copy is none any more.
+    /// Makes this host, which has a copy, the home of a file that a lost host may have been writing to. What the lost host
+    /// had not published does not count. Its own copy may hold such changes, so the record names it no more.
     fn inherit(&self, ino: InodeId) -> Result<()>;
 
-    /// Gives up the right of this host to write a file, unless it is open here.
+    /// Gives up this host's right to write a file, unless programs here have it open.
     fn let_go(&self, ino: InodeId) -> Result<()>;
 }
 
@@ -43,11 +43,12 @@ impl Replicas {
         Ok(census)
     }
 
-    /// Makes the copies that a closed file lacks, if this host has its content; gives up those on lost hosts
-    /// once there are others in their place.
+    /// Makes the copies that a closed file lacks, if this host has a copy of it. Once there are enough, the record names those
+    /// on lost hosts no more. `rights` deals with a right to write that stands in the way.
     ///
     /// # Errors
-    /// Any, after which it is tried again, as after [`Attempted::Again`].
+    /// Those of the metadata, of reading the content, and of other hosts. The caller tries again later, as after
+    /// [`Attempted::Again`].
     pub(crate) fn make_up(&self, ino: InodeId, rights: &dyn WriteRights) -> Result<Attempted> {
         let Some(cluster) = &self.cluster else { return Ok(Attempted::Done) };
         let Some(turn) = self.turns.lock(ino) else { return Ok(Attempted::Again) };
@@ -75,15 +76,16 @@ impl Replicas {
         }
         let pace = Pace::Background(&self.throttle, &turn);
         let made = match self.make_missing(cluster, &inode, *own, &census, wanted, pace) {
-            // The turn is wanted: a program waits for copies of something that it wrote since.
+            // Another thread waits for the turn: a program wants copies of something that it wrote since.
             Err(Error::Busy(_)) if turn.is_wanted() => return Ok(Attempted::Again),
             made => made?,
         };
         self.name_copies(cluster, &inode, &census, wanted, &made)
     }
 
-    /// Whoever may write to a file sees to its copies once it has settled. If that is nobody any more, the file is taken
-    /// over, by the host that is to make them.
+    /// Leaves the copies of a file to the host that may write to it, which makes them once the file has settled. If that host
+    /// is lost, or has come back without claiming the file, the first living host with a copy takes the file over and makes
+    /// them.
     fn leave_to(
         &self,
         writer: &Owner,
@@ -102,13 +104,13 @@ impl Replicas {
         } else if cluster.has_let_go(writer)
             && let Some(first) = census.maker()
         {
-            // The host that asked may have taken `first` for lost.
+            // `first` is to take the file over. The host that asked this one may have taken it for lost.
             let is_told = self.tell_lacking(cluster, first, vec![(ino, inode.size_bytes)]);
             return Ok(if is_told { Attempted::Done } else { Attempted::Again });
         } else if writer.node == self.me {
             rights.let_go(ino)?;
         } else if !cluster.is_over(writer) {
-            // The writer may have the right without knowing; asked to give it back, it does so.
+            // The writer may hold the right without knowing it, as after an answer that was lost. Then it gives it back now.
             let recalled = cluster.recall(&writer.node, ino, None, RECALL_PATIENCE);
             tracing::debug!(%ino, ?recalled, "asked the writer of a file that lacks copies");
         }
@@ -149,7 +151,7 @@ impl Replicas {
         Ok(made.copies)
     }
 
-    /// Names the new copies in the record, and no more those on lost hosts if there are enough without them.
+    /// Commits a record that names the new copies. It names those on lost hosts no more if there are enough without them.
     fn name_copies(
         &self,
         cluster: &Cluster,

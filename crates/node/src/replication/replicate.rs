@@ -5,8 +5,8 @@
 //! puts the old into the ledger. So until that commit all hosts agree on the old content, and from then on all of them have
 //! the new one; whichever host is lost, one of the two is complete.
 //!
-//! With `close=safe`, and for `fsync`, the publication waits for its replicas. Else it names the home alone, and they are made
-//! in the background (see [`crate::replication::replicator`]).
+//! With `close=safe` both a close and an `fsync` wait for the replicas, and without a hint on closes only an `fsync` does. Else
+//! the publication names the home alone, and the replicas are made in the background (see [`crate::replication::replicator`]).
 
 use std::sync::Arc;
 
@@ -23,16 +23,18 @@ use crate::replication::Replicas;
 use crate::replication::further::Further;
 use crate::replication::push::{CopySource, piece_sum};
 
-/// From this length on it is cheaper to wait for the clock to tick than to read the file twice.
+/// From this length on it is cheaper to wait for a tick of the clock than to read the file once more (see
+/// [`Publication::after_a_tick`]).
 const WAIT_FOR_TICK_BYTES: u64 = 4 << 20;
 
-/// Files that are open here or not settled yet, for the room that copies them.
+/// The live inodes, as far as this room needs them.
 pub(crate) trait LiveFiles: Send + Sync {
-    /// What there is to publish of a file with copies, if anything.
+    /// What there is to publish of a file that is to have copies; none if the record says all of it already, or this host
+    /// may not write to the file any more.
     fn begin_publication(&self, ino: InodeId) -> Result<Option<Publication>>;
 
-    /// Names the home and `further` as what holds the content of `publication`, in one commit; the files that the record
-    /// names no more.
+    /// Commits a record that says that the home and `further` hold the content of `publication`. Returns the backing files
+    /// that it names no more.
     ///
     /// # Errors
     /// [`Error::Busy`] when the file or one of its copies is not what it was, [`Error::NotFound`] when it was removed:
@@ -45,20 +47,20 @@ pub(crate) trait LiveFiles: Send + Sync {
         copied: Copied,
     ) -> Result<Vec<BackingRef>>;
 
-    /// If this host may write to the file, notes that it lacks copies, which are then made when it settles. Returns whether it
-    /// may.
+    /// If this host has the right to write to the file, notes that the file lacks copies, so that they are made when it
+    /// settles. Returns whether it has the right.
     fn note_lacking(&self, ino: InodeId) -> bool;
 }
 
-/// The content that the copies on other hosts hold.
+/// What is known of the content that the copies on other hosts hold, to tell later whether the home's file still holds it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Copied {
     size_bytes: u64,
     /// The change time of the home's file just before it was read.
     ctime: Timestamp,
-    /// Over the pieces.
+    /// The sum over the pieces.
     sum: u64,
-    /// The clock had ticked before the file was read, so that any later write shows in the change time.
+    /// The clock had ticked between `ctime` and the reading, so that any later write shows in the change time.
     is_exact: bool,
 }
 
@@ -71,21 +73,22 @@ pub(crate) struct Publication {
     pub(crate) stat: BackingStat,
     pub(crate) mtime: Option<Timestamp>,
     pub(crate) ctime: Option<Timestamp>,
-    /// Sums of the blocks, where reads are checked against them.
+    /// The changes that store the sums of the blocks, if reads of the file are verified.
     pub(crate) strict_sums: Vec<Extra>,
     pub(crate) record: Inode,
-    /// What the copies there are hold.
+    /// What is known of the copies that there are already.
     pub(crate) copied: Option<Copied>,
     /// How many copies there are to be, the one here among them.
     pub(crate) wanted: usize,
 }
 
 impl Replicas {
-    /// Publishes what was written to a live file, with as many copies as it is to have.
+    /// Publishes what was written to a live file, with as many copies as it is to have. If at least one could be made, the
+    /// publication takes place even if there are too few.
     ///
     /// # Errors
-    /// [`Error::NoSpace`] or EHOSTUNREACH when there are not enough hosts for them. Then other hosts see what
-    /// they saw before, unless at least one copy was made.
+    /// [`Error::NoSpace`] or EHOSTUNREACH when there are not enough hosts for the copies; ETIMEDOUT when copies that were
+    /// begun before are still on their way at the deadline of the call.
     pub(crate) fn publish(&self, ino: InodeId) -> Result<()> {
         let Some(cluster) = &self.cluster else { return Ok(()) };
         may_wait_long();
@@ -114,7 +117,8 @@ impl Replicas {
         Ok(())
     }
 
-    /// Names the home and `further` as what holds the content of `publication`.
+    /// Has the record name the copies, and tells the hosts of copies that are not needed: of the old ones, or of the new ones
+    /// if the commit failed.
     fn end_publication(
         &self,
         cluster: &Cluster,
@@ -137,7 +141,7 @@ impl Replicas {
     }
 }
 
-/// ETIMEDOUT: copies of the file that were begun before still wait for a host.
+/// ETIMEDOUT: copies of the file that were begun before are still on their way.
 pub(crate) fn others_copy(ino: InodeId) -> Error {
     let what = format!("inode {ino}: copies that were begun before are still on their way");
     Error::io(what, Errno::TIMEDOUT.into())
@@ -155,8 +159,8 @@ impl Publication {
         }
     }
 
-    /// For a long file: has the clock tick, so that the file's change time tells later whether it is still
-    /// what was read.
+    /// For a long file that was written within the last [`TICK`]: waits for one, so that the change time tells later whether
+    /// the file still holds what is read now. Else it would have to be read again to find out.
     fn after_a_tick(self) -> Result<Self> {
         let is_long = self.stat.size_bytes >= WAIT_FOR_TICK_BYTES;
         if !is_long || is_ticked(self.stat.ctime) {
@@ -171,7 +175,8 @@ impl Publication {
         Copied { size_bytes, ctime, sum, is_exact }
     }
 
-    /// What the copies hold, if they are enough, and hold what is to be published although the file's times do not say so.
+    /// Compares the file with the copies that there are, by its sum, where its times do not tell whether it has changed.
+    /// Returns what is known of these copies now, if they are enough and hold what is to be published.
     fn still_copied(&self, ino: InodeId, is_exact: bool) -> Result<Option<Copied>> {
         let may_be = |copied: &Copied| {
             !copied.is_exact
@@ -190,12 +195,12 @@ impl Copied {
         self.is_exact
     }
 
-    /// Whether the home's file has surely not changed since.
+    /// Whether the home's file has not changed since it was copied, as far as its times tell for sure.
     pub(crate) fn is_of(&self, stat: &BackingStat) -> bool {
         self.is_exact && self.size_bytes == stat.size_bytes && self.ctime == stat.ctime
     }
 
-    /// Whether the home's file holds the same now.
+    /// Whether the home's file holds the same now. Reads the file if its times do not tell.
     ///
     /// # Errors
     /// The system's own: the file cannot be read.

@@ -1,7 +1,8 @@
-//! Threads for replicas: of files that have too few, and of closes that programs wait for.
+//! Threads that make replicas, and their queue.
 //!
-//! One thread makes the replicas that nobody waits for, at a bounded rate; some others publish what somebody does wait for.
-//! All sleep without a time-out while there is nothing to do.
+//! One thread makes the replicas that nobody waits for, at a bounded rate. [`PUBLISHERS`] others publish files with their
+//! replicas: for closes on other hosts that wait for that, and for files that could not be published so far. All sleep without
+//! a time-out while there is nothing to do.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,24 +17,24 @@ use intarsia_wire::Fault;
 
 use super::survey::FIRST_SURVEY;
 
-/// A first attempt that failed is repeated after so long; the pause doubles, up to some seconds when few files wait
+/// The pause after the first attempt that failed. It doubles with each further one, up to [`RETRY_FEW`] when few files wait
 /// and up to [`RETRY_MAX`] when many do.
 const RETRY_MIN: Duration = Duration::from_millis(500);
 const RETRY_FEW: Duration = Duration::from_secs(4);
 const RETRY_MAX: Duration = Duration::from_secs(60);
-/// The pause is this long for each file that waits, so that at most a hundred attempts are made in a second.
+/// The longest pause grows by this for each file that waits, so that at most a hundred attempts are made in a second.
 const RETRY_EACH: Duration = Duration::from_millis(10);
 /// An outcome that nobody asked for in so long is forgotten.
 const REMEMBERED: Duration = Duration::from_secs(60);
-/// Files that are published at once for other hosts, so that a long one does not hold up all short ones: as many as for programs
-/// here (see `Lanes` of the mount).
+/// How many files are published at the same time, so that a long one does not hold up all short ones: as many as for programs
+/// of this host (see `Lanes` of the mount).
 const PUBLISHERS: usize = 16;
-/// How long such a close may take, as one of a program of this host.
+/// How long a publication may take that a close on another host waits for: as long as a close by a program of this host.
 pub(crate) const CLOSED_WITHIN: Duration = Duration::from_secs(7);
 /// How often a host that waits for a publication asks for its outcome.
 pub(crate) const ASK_AGAIN: Duration = Duration::from_millis(20);
 
-/// A file with too few copies, as far as is known.
+/// A file that may have too few copies, and the next attempt to make them.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     due: Instant,
@@ -41,7 +42,7 @@ struct Waiting {
     size_bytes: u64,
 }
 
-/// A publication that was asked for.
+/// The number of a publication that was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Ticket(u64);
 
@@ -56,13 +57,14 @@ pub(crate) struct Asked {
 #[derive(Debug)]
 pub(crate) enum Outcome {
     UnderWay,
-    /// It has not begun, and the host has waited for long enough for an earlier one of the same file.
+    /// It has not begun, and the host has waited for [`CLOSED_WITHIN`] while an earlier one of the same file goes on.
     HeldUp,
     Ended(Result<()>),
 }
 
 /// A publication that somebody waits for, under way here or just ended.
 struct Closing {
+    /// When it was asked for, or, if it has ended, when that was.
     since: Instant,
     outcome: Option<std::result::Result<(), Fault>>,
 }
@@ -70,7 +72,7 @@ struct Closing {
 #[derive(Default)]
 struct Work {
     waiting: HashMap<InodeId, Waiting>,
-    /// The same by time.
+    /// The keys of `waiting` in the order of their `due`.
     by_due: BTreeMap<(Instant, InodeId), ()>,
     waiting_bytes: u64,
     /// The file that is being worked on, which still counts as waiting.
@@ -79,7 +81,7 @@ struct Work {
     /// The hosts that shared all files among them at the last survey.
     surveyed_among: Option<Vec<NodeId>>,
     to_publish: VecDeque<(InodeId, Ticket)>,
-    /// Those being published, so that no other thread waits for one of them.
+    /// Files that a thread is publishing. No other thread takes one of them: it would only wait for the file's turn.
     publishing: HashSet<InodeId>,
     closings: HashMap<Ticket, Closing>,
     last_ticket: u64,
@@ -101,7 +103,7 @@ impl Work {
         Some(waiting)
     }
 
-    /// Whether a publication waits for another one of the same file.
+    /// Whether a publication waits until another one of the same file ends.
     fn is_held_up(&self, ticket: Ticket) -> bool {
         let waiting = self.to_publish.iter().find(|(_, waiting)| *waiting == ticket);
         waiting.is_some_and(|(ino, _)| self.publishing.contains(ino))
@@ -114,7 +116,7 @@ impl Work {
     }
 }
 
-/// What waits for the replicator.
+/// What the threads have to do.
 #[derive(Default)]
 pub(crate) struct CopyQueue {
     work: Mutex<Work>,
@@ -152,7 +154,7 @@ impl CopyQueue {
         self.wake.notify_one();
     }
 
-    /// All files are to be looked at after `pause`, or sooner if that was asked already.
+    /// Has a survey begin after `pause`, or sooner if one is due sooner already.
     pub(crate) fn survey_in(&self, pause: Duration) {
         let due = Instant::now() + pause;
         let mut work = self.work.lock();
@@ -162,13 +164,13 @@ impl CopyQueue {
         }
     }
 
-    /// Notes which hosts share all files among them at a survey that begins.
+    /// Notes among which hosts all files are shared in the survey that begins.
     pub(super) fn note_survey(&self, hosts: &[NodeId]) {
         self.work.lock().surveyed_among = Some(hosts.to_vec());
     }
 
-    /// All files are to be looked at, when hosts that come and go at about the same time have done so, if those that share
-    /// them are others than at the last survey.
+    /// Has a survey begin if all files are shared among other hosts than at the last one. It begins after [`FIRST_SURVEY`], so
+    /// that several hosts that come or go at about the same time cause one survey.
     pub(crate) fn survey_among(&self, hosts: &[NodeId]) {
         let is_other = |last: &Vec<NodeId>| last != hosts;
         if self.work.lock().surveyed_among.as_ref().is_some_and(is_other) {
@@ -176,14 +178,14 @@ impl CopyQueue {
         }
     }
 
-    /// Whether all files are looked at before so long.
+    /// Whether a survey begins within `pause`.
     #[cfg(test)]
     pub(super) fn surveys_within(&self, pause: Duration) -> bool {
         self.work.lock().survey_due.is_some_and(|due| due <= Instant::now() + pause)
     }
 
-    /// Has a file published with its copies on another thread, once for all who ask before that begins: who asks later may have
-    /// written what it lacks.
+    /// Has another thread publish a file with its copies. All callers that ask before it begins share one publication. A later
+    /// caller gets one of its own, since the file may have been written to after the first one had read it.
     pub(crate) fn publish(&self, ino: InodeId) -> Ticket {
         let mut work = self.work.lock();
         if let Some((_, ticket)) = work.to_publish.iter().find(|(waiting, _)| *waiting == ino) {
@@ -199,12 +201,13 @@ impl CopyQueue {
         ticket
     }
 
-    /// As [`publish`](Self::publish), for whoever looks at the [`outcome`](Self::outcome).
+    /// As [`publish`](Self::publish), for a caller that will ask for the [`outcome`](Self::outcome).
     pub(crate) fn ask_to_publish(&self, ino: InodeId) -> Asked {
         Asked { ticket: self.publish(ino), at: Instant::now() }
     }
 
-    /// What became of a publication, for each who asked for it.
+    /// What became of a publication, as the caller sees it that asked for it. One that ended more than [`REMEMBERED`] ago may
+    /// be forgotten, which is [`Error::Busy`].
     pub(crate) fn outcome(&self, asked: Asked) -> Outcome {
         let work = self.work.lock();
         let Some(closing) = work.closings.get(&asked.ticket) else {
@@ -220,7 +223,7 @@ impl CopyQueue {
         }
     }
 
-    /// What waits now.
+    /// How much waits now for copies that are made in the background.
     pub(crate) fn backlog(&self) -> Backlog {
         let work = self.work.lock();
         let (files, bytes) = work.current.map_or((0, 0), |(_, waiting)| (1, waiting.size_bytes));
@@ -254,7 +257,7 @@ impl CopyQueue {
         }
     }
 
-    /// The file that was last given out is to be tried again, unless it was added anew.
+    /// Puts the file that was last given out into the queue once more, unless it was added meanwhile.
     fn retry(&self) {
         let mut work = self.work.lock();
         if let Some((ino, waiting)) = work.current
@@ -268,7 +271,7 @@ impl CopyQueue {
         }
     }
 
-    /// All that waits to be tried again is tried now: the hosts are others than they were.
+    /// Has all files that wait tried now, without their pauses: hosts have come or gone, so what failed before may succeed.
     pub(crate) fn hurry(&self) {
         let mut work = self.work.lock();
         let now = Instant::now();
@@ -281,7 +284,7 @@ impl CopyQueue {
         self.wake.notify_one();
     }
 
-    /// A file to publish, and when somebody began to wait for it.
+    /// The next file to publish, and since when somebody waits for it; none once the threads are to end.
     fn next_publication(&self) -> Option<(InodeId, Ticket, Instant)> {
         let mut work = self.work.lock();
         loop {
@@ -316,7 +319,7 @@ impl CopyQueue {
 
 /// Does what the threads take from the queue.
 pub(crate) trait CopyChores: Send + Sync + 'static {
-    /// Looks which files lack copies.
+    /// Finds out which files lack copies.
     fn survey(&self) -> Result<()>;
 
     /// Makes the copies that a file lacks.
@@ -326,14 +329,14 @@ pub(crate) trait CopyChores: Send + Sync + 'static {
     fn publish(&self, ino: InodeId) -> Result<()>;
 }
 
-/// The threads.
+/// The threads, while they run.
 pub(crate) struct Replicator {
     queue: Arc<CopyQueue>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Replicator {
-    /// Has `chores` do what comes up in `queue`, until [`stop`](Self::stop), or until they are gone.
+    /// Starts the threads. They have `chores` do what is in `queue`, until [`stop`](Self::stop), or until `chores` are gone.
     pub(crate) fn start<C: CopyChores>(queue: &Arc<CopyQueue>, chores: &Weak<C>) -> Result<Self> {
         let mut threads = Vec::new();
         let publishers =
@@ -396,7 +399,7 @@ pub(crate) struct CopyMetrics {
     pub(crate) made_bytes: AtomicU64,
     /// Attempts that failed, one for each host.
     pub(crate) failed: AtomicU64,
-    /// Files that lost a copy with its host and have as many as they should again.
+    /// Files that lost a copy with its host, and now have as many again as they should.
     pub(crate) repaired: AtomicU64,
 }
 

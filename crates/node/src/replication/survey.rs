@@ -1,7 +1,7 @@
 //! The survey: which files have fewer replicas than they should.
 //!
-//! Each host looks through its share of the metadata and tells, for each file that lacks replicas, the first host that has the
-//! content. That host makes what is missing (see [`crate::replication::repair`]). Both can be repeated without harm.
+//! Each host looks through its share of the partitions. For each file that lacks replicas it tells the first host that has a
+//! copy of it, which makes what is missing (see [`crate::replication::repair`]). Both can be repeated without harm.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -22,7 +22,8 @@ use crate::space::hints::own_hints;
 const SURVEY_INTERVAL: Duration = Duration::from_secs(600);
 /// The pause before another survey after one that failed, or whose findings could not be told to all.
 pub(super) const SURVEY_RETRY: Duration = Duration::from_secs(5);
-/// The pause before the first survey of a host that starts, so that the others have come up too.
+/// The pause before the first survey of a host that starts, so that the others have come up too, and before one that is due
+/// because hosts came or went.
 pub(super) const FIRST_SURVEY: Duration = Duration::from_secs(15);
 /// Most files in one message to another host.
 const TOLD_AT_ONCE: usize = 512;
@@ -44,7 +45,7 @@ impl Replicas {
         let is_after_crash = self.is_after_crash.swap(false, Ordering::Relaxed);
         let outcome = self.survey_share(cluster, &known, is_after_crash);
         if !matches!(outcome, Ok(true)) {
-            // These files may be in other hosts' shares, which are not looked through again soon.
+            // Kept for the next survey: these files may be in other hosts' shares, which are not looked through again soon.
             self.lacking.lock().extend(known);
             self.is_after_crash.fetch_or(is_after_crash, Ordering::Relaxed);
             self.queue.survey_in(SURVEY_RETRY);
@@ -52,8 +53,8 @@ impl Replicas {
         outcome.map(|_| ())
     }
 
-    /// Looks through this host's share, and `is_after_crash` in others' for files that have a copy here. Tells what
-    /// is found and what is known to lack copies; whether all who are to make copies could be told.
+    /// Looks through this host's share, and with `is_after_crash` also through the others', for files that have a copy here.
+    /// Tells the hosts that are to make copies, also of the files in `known`. Returns whether all of them could be told.
     fn survey_share(
         &self,
         cluster: &Cluster,
@@ -141,7 +142,7 @@ impl Replicas {
         Ok(())
     }
 
-    /// Asks `node` to make the copies that files lack; whether it could be reached.
+    /// Asks `node` to make the copies that these files lack. Returns whether it could be told of all of them.
     pub(crate) fn tell_lacking(
         &self,
         cluster: &Cluster,
@@ -170,7 +171,7 @@ impl Replicas {
 enum HomeState {
     /// It keeps the copy.
     Keeps,
-    /// It is up, but told to leave.
+    /// It is up, but was told to leave.
     Leaves,
     /// It is lost, down, or a member no more.
     Gone,
@@ -189,9 +190,9 @@ impl HomeState {
 /// What a survey has found so far.
 #[derive(Default)]
 struct Found {
-    /// By the host that is to make the copies.
+    /// Inodes that lack copies, with their lengths in bytes, by the host that is to make the copies.
     lacking: BTreeMap<NodeId, Vec<(InodeId, u64)>>,
-    /// By their tiers.
+    /// What can be expected of the hosts, by their tiers.
     homes: HashMap<TierId, HomeState>,
     files: u64,
     bytes: u64,

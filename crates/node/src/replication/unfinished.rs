@@ -1,15 +1,16 @@
-//! A mark on disk: files here still waited for copies when their host stopped in order. Which ones nobody else knew.
+//! A mark on disk that is set at a clean stop if files still waited for copies. The list of these files ends with the process,
+//! so the next one has to look for them.
 
 use std::path::{Path, PathBuf};
 
 use intarsia_store::replace_file;
 use intarsia_types::Result;
 
-/// The file that says so.
+/// The path of the mark, an empty file that is there while the mark is set.
 pub(super) struct Unfinished(PathBuf);
 
 impl Unfinished {
-    /// That of the host whose store lies in `dir`.
+    /// The mark of the host whose store lies in `dir`.
     pub(super) fn of(dir: &Path) -> Self {
         Self(dir.join("copies-unfinished"))
     }
@@ -22,7 +23,7 @@ impl Unfinished {
         replace_file(&self.0, b"")
     }
 
-    /// Whether the mark was set; it is not afterwards.
+    /// Removes the mark. Returns whether it was set.
     pub(super) fn take(&self) -> bool {
         std::fs::remove_file(&self.0).is_ok()
     }
