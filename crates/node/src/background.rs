@@ -1,6 +1,6 @@
-//! One thread for what closed files need, its queue, a bound on how fast bytes move, and turns for each file.
+//! The finalizer's thread and its queue, a bound on how fast background work moves bytes, and turns to work on a file.
 //!
-//! Owns the thread, the queue and their clocks.
+//! Owns the thread, the queue, and when each task is due.
 //! Asks nobody: it hands what is due to the [`finalizer::Chores`] that it was started with.
 //! Promises that each task is done once, the most urgent first, and that a stop does not wait for tasks that are not
 //! due.

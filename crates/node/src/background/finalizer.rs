@@ -1,6 +1,5 @@
-//! The thread for work on closed files: it takes what is due and has the rooms above do it.
-//!
-//! One thread does all of it and sleeps without a time-out while there is nothing to do.
+//! The thread for work on closed files: it takes the tasks that are due from the queue and has the rooms above do them, one
+//! after the other. It sleeps without a time-out while no task waits.
 
 use std::sync::{Arc, Weak};
 
@@ -11,19 +10,21 @@ use super::queue::{Queue, Task};
 
 /// Does what the thread takes from the queue.
 pub(crate) trait Chores: Send + Sync + 'static {
+    /// Does one task.
+    ///
     /// # Errors
-    /// Any; it goes into the log, and the thread goes on.
+    /// Any; it goes into the log, and the thread goes on. A task that failed does not come again by itself.
     fn carry_out(&self, task: Task) -> Result<()>;
 }
 
-/// The thread.
+/// The thread, while it runs.
 pub(crate) struct Finalizer {
     queue: Arc<Queue>,
     thread: JoinHandle<()>,
 }
 
 impl Finalizer {
-    /// Has `chores` do what comes up in `queue`, until [`stop`](Self::stop), or until they are gone.
+    /// Starts the thread. It has `chores` do what is in `queue`, until [`stop`](Self::stop), or until `chores` are gone.
     pub(crate) fn start<C: Chores>(queue: &Arc<Queue>, chores: Weak<C>) -> Result<Self> {
         let for_thread = Arc::clone(queue);
         let thread = intarsia_sync::thread::Builder::new()
@@ -42,7 +43,7 @@ impl Finalizer {
 }
 
 fn run<C: Chores>(queue: &Queue, chores: &Weak<C>) {
-    // Held while nothing is to be done: so they do not go before the thread was stopped.
+    // `chores` are held while the thread waits for a task, so whoever owns them has to stop the thread first.
     while let Some(chores) = chores.upgrade() {
         let Some(task) = queue.next() else { return };
         if let Err(e) = chores.carry_out(task) {

@@ -1,4 +1,4 @@
-//! The finalizer's queue: what waits for it, and what of that is due.
+//! The finalizer's queue: which tasks wait, and which of them is due next.
 
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
@@ -11,21 +11,21 @@ use crate::ranks::FINALIZER_WORK;
 
 /// The delay between a close and its settling: programs often reopen what they just wrote.
 const SETTLE_DELAY: Duration = Duration::from_millis(1500);
-/// The delay after a file was found still being written; doubles up to [`RETRY_MAX`].
+/// The delay after a file could not settle, as when it is still being written. It doubles each time, up to [`RETRY_MAX`].
 const RETRY_MIN: Duration = Duration::from_millis(200);
 const RETRY_MAX: Duration = Duration::from_secs(10);
-/// Closed files beyond which they settle without delay, so that descriptors and memory stay bounded. With twice as
-/// many, whoever creates a file settles one first.
+/// If more closed files than this wait, they settle without delay, so that descriptors and memory stay bounded. If twice as
+/// many wait, each call that creates a file settles one first.
 const BACKLOG_MAX: usize = 8192;
-/// The backlog may hold this part of the descriptors that the process may have.
+/// Files that wait may hold one in this many of the descriptors that the process may have.
 const DESCRIPTOR_SHARE: usize = 4;
-/// In a store of several hosts: what was removed is collected so long after the first message about it, and at
-/// least so often.
+/// In a store of several hosts, backing files without an owner are collected [`COLLECT_SOON`] after the first message that one
+/// lost its owner, and at least every [`COLLECT_INTERVAL`].
 const COLLECT_SOON: Duration = Duration::from_secs(1);
 const COLLECT_INTERVAL: Duration = Duration::from_secs(30);
-/// The least time between two searches for changes that nobody finished, however often something is collected.
+/// The least time between two searches for unfinished changes over several partitions, however often files are collected.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(15);
-/// While there are cached copies, the free space is looked at so often: the kernel writes past the process.
+/// While there are cached copies, the free space is looked at so often: with passthrough files grow without the node seeing it.
 const ROOM_INTERVAL: Duration = Duration::from_secs(1);
 /// A replaced file can still be opened for this time, unless [`LINGERING_MAX`] others have been replaced since.
 pub(crate) const LINGER: Duration = Duration::from_secs(3);
@@ -33,6 +33,7 @@ const LINGERING_MAX: usize = 4096;
 /// Most removed files that leave the ledger in one commit.
 const RECLAIM_BATCH: usize = 256;
 
+/// A file that waits for an attempt, and the delay before the next one if it fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Waiting {
     pub(crate) due: Instant,
@@ -41,7 +42,7 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// As it waits for its next attempt.
+    /// The same file as it waits for its next attempt.
     fn put_off(self) -> Self {
         let retry = (self.retry * 2).min(RETRY_MAX);
         Self { due: Instant::now() + self.retry, retry, ..self }
@@ -62,35 +63,36 @@ impl PartialOrd for Waiting {
 
 #[derive(Default)]
 struct Work {
-    /// Closed for the first time: due in the order of arrival.
+    /// Closed files that have not been tried yet: each waits for the same time, so they are due in the order of arrival.
     closed: VecDeque<Waiting>,
-    /// Found still being written.
+    /// Closed files that could not settle when they were tried.
     retried: BinaryHeap<Waiting>,
-    /// Settled, to be summed.
+    /// Settled files, to be summed.
     to_sum: VecDeque<InodeId>,
-    /// Settled because another host wants to write; to be summed if that host does not.
+    /// Files that settled because another host wants to write them, to be summed later in case it does not.
     recalled: VecDeque<(Instant, InodeId)>,
-    /// Replaced, in the order in which that was.
+    /// Files that were replaced, in that order, and until when each lingers.
     lingering: VecDeque<(Instant, InodeId)>,
-    /// Got a hint on their tier, and may have to change it.
+    /// Files that got a hint on their tier, and may have to move to another one.
     hinted: BinaryHeap<Waiting>,
     /// Backing files without an owner.
     to_reclaim: VecDeque<(TierId, FreeFile)>,
-    /// Some pool wants files: closed small files are folded without delay, because that frees their backing files.
+    /// Some pool wants files: closed files settle without delay, because a small one that goes beside its inode leaves its
+    /// backing file to the pool.
     is_pool_short: bool,
     wants_recount: bool,
-    /// When the ledger is to be searched for files of ours that other hosts let go of.
+    /// When the ledger is to be searched for backing files of this host that lost their owners.
     collect_due: Option<Instant>,
     /// When to look whether cached copies take room that files need.
     room_due: Option<Instant>,
-    /// When to look next for changes that nobody finished.
+    /// When to look next for unfinished changes over several partitions.
     sweep_due: Option<Instant>,
-    /// The thread is at work on something that stands in no queue any more.
+    /// The thread is at work on a task, which is in no queue any more.
     is_busy: bool,
     is_stopping: bool,
 }
 
-/// What waits for the finalizer.
+/// The tasks that wait for the finalizer.
 pub(crate) struct Queue {
     work: Mutex<Work>,
     wake: Condvar,
@@ -100,27 +102,36 @@ pub(crate) struct Queue {
 /// When a file that has settled is summed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Summing {
-    /// As soon as nothing else is to be done.
+    /// As soon as nothing more urgent is due.
     Soon,
-    /// After a delay: another host is about to write to it, most likely.
+    /// After a delay, since another host is most likely about to write to it, and the sums would be made in vain.
     AfterRest,
 }
 
 /// Something to be done by the thread.
 pub(crate) enum Task {
+    /// Settle a closed file, and others that are due with it.
     Settle(Waiting),
+    /// Compute and record the sums of a settled file.
     Sum(InodeId),
+    /// Move a file to the tier that its hints ask for.
     ChangeTier(Waiting),
+    /// A replaced file has lingered for long enough.
     Depart(InodeId),
+    /// Recycle or remove backing files that have no owner.
     Reclaim(Vec<(TierId, FreeFile)>),
+    /// Fill up the pools of ready files.
     Refill,
+    /// Count the space in use of all tiers anew.
     Recount,
+    /// Collect backing files that the ledger says have no owner, and what else is done now and then.
     Collect,
+    /// Remove cached copies where files need their room.
     MakeRoom,
 }
 
 impl Queue {
-    /// `descriptors_max` is how many descriptors the process may have.
+    /// An empty queue. `descriptors_max` is how many descriptors the process may have.
     pub(crate) fn new(descriptors_max: usize) -> Self {
         let backlog_max = BACKLOG_MAX.min(descriptors_max / DESCRIPTOR_SHARE);
         Self {
@@ -130,7 +141,8 @@ impl Queue {
         }
     }
 
-    /// A closed file to settle before another is created, when the finalizer cannot keep up.
+    /// Takes a closed file that the caller is to settle before it creates another one; none unless the finalizer cannot keep
+    /// up.
     pub(crate) fn pop_overdue(&self) -> Option<Waiting> {
         let mut work = self.work.lock();
         let is_overfull = work.closed.len() > self.backlog_max * 2;
@@ -142,7 +154,7 @@ impl Queue {
         self.wake.notify_one();
     }
 
-    /// Files that wait: closed and not settled, settled and not summed, removed and not reclaimed.
+    /// How many files wait: closed and not settled, settled and not summed, removed and not reclaimed.
     pub(crate) fn backlog(&self) -> (usize, usize, usize) {
         let work = self.work.lock();
         let unreclaimed = work.to_reclaim.len() + work.lingering.len();
@@ -150,6 +162,7 @@ impl Queue {
         (work.closed.len() + work.retried.len(), unsummed, unreclaimed)
     }
 
+    /// A file was closed: it is to settle after a delay.
     pub(crate) fn settle(&self, ino: InodeId) {
         let waiting = Waiting { due: Instant::now() + SETTLE_DELAY, ino, retry: RETRY_MIN };
         let mut work = self.work.lock();
@@ -162,7 +175,7 @@ impl Queue {
         }
     }
 
-    /// A file was replaced.
+    /// A file was replaced: it lingers for [`LINGER`].
     pub(crate) fn linger(&self, ino: InodeId) {
         let mut work = self.work.lock();
         work.lingering.push_back((Instant::now() + LINGER, ino));
@@ -196,7 +209,7 @@ impl Queue {
         }
     }
 
-    /// There are cached copies, or soon will be.
+    /// There are cached copies, or soon will be: has the free space looked at in a while.
     pub(crate) fn watch_room(&self) {
         let mut work = self.work.lock();
         if work.room_due.is_none() {
@@ -206,7 +219,7 @@ impl Queue {
         }
     }
 
-    /// Takes the order to look for changes that nobody finished, if that is due; then not again for a while.
+    /// Whether it is time to look for unfinished changes over several partitions. If so, it is not again for a while.
     pub(crate) fn take_sweep(&self) -> bool {
         let now = Instant::now();
         let mut work = self.work.lock();
@@ -217,10 +230,12 @@ impl Queue {
         is_due
     }
 
+    /// Has files collected within [`COLLECT_INTERVAL`].
     pub(crate) fn collect_later(&self) {
         self.work.lock().collect_due.get_or_insert(Instant::now() + COLLECT_INTERVAL);
     }
 
+    /// A file could not settle: it is tried again after its delay.
     pub(crate) fn retry(&self, waiting: Waiting) {
         let waiting = waiting.put_off();
         self.push(|work| work.retried.push(waiting));
@@ -232,13 +247,13 @@ impl Queue {
         self.push(|work| work.hinted.push(waiting));
     }
 
-    /// Somebody has it open.
+    /// A file could not change its tier, as when somebody has it open: it is tried again after its delay.
     pub(crate) fn change_tier_later(&self, waiting: Waiting) {
         let waiting = waiting.put_off();
         self.push(|work| work.hinted.push(waiting));
     }
 
-    /// Says whether closed files are wanted for their backing files.
+    /// Notes whether some pool wants files.
     pub(crate) fn set_pool_short(&self, is_short: bool) {
         let mut work = self.work.lock();
         let is_news = is_short && !work.is_pool_short;
@@ -249,7 +264,7 @@ impl Queue {
         }
     }
 
-    /// Has a file summed that nobody writes to.
+    /// Has a settled file summed.
     pub(crate) fn sum_later(&self, ino: InodeId, summing: Summing) {
         self.push(|work| match summing {
             Summing::Soon => work.to_sum.push_back(ino),
@@ -262,7 +277,7 @@ impl Queue {
         self.push(|work| work.wants_recount = true);
     }
 
-    /// Has the thread that works on all of it end.
+    /// Has the thread end, whatever waits.
     pub(crate) fn stop(&self) {
         self.push(|work| work.is_stopping = true);
     }
@@ -271,11 +286,12 @@ impl Queue {
         self.work.lock().is_stopping
     }
 
+    /// Whether nothing waits that [`backlog`](Self::backlog) counts, and the thread is at no task.
     pub(crate) fn is_at_rest(&self) -> bool {
         !self.work.lock().is_busy && self.backlog() == (0, 0, 0)
     }
 
-    /// Further closed files that are due, at most so many.
+    /// Takes further closed files that are due, at most `limit`.
     pub(crate) fn pop_due(&self, limit: usize) -> Vec<Waiting> {
         let now = Instant::now();
         let mut work = self.work.lock();
@@ -286,12 +302,12 @@ impl Queue {
         due
     }
 
-    /// All files that still are to be removed, for whoever does it in place of the thread.
+    /// Takes all files that are still to be reclaimed, for a caller that does so in place of the thread.
     pub(crate) fn take_reclaims(&self) -> Vec<(TierId, FreeFile)> {
         self.work.lock().to_reclaim.drain(..).collect()
     }
 
-    /// The next thing to do; waits until there is one. Asking says that the one before is done. None once the
+    /// The next task; waits until one is due. By asking the thread says that it is done with the one before. None once the
     /// thread is to end.
     pub(crate) fn next(&self) -> Option<Task> {
         let mut work = self.work.lock();
@@ -313,7 +329,7 @@ impl Queue {
 }
 
 impl Work {
-    /// What is to be done now, most urgent first.
+    /// Takes the most urgent of the tasks that are due.
     fn pop(&mut self, now: Instant, backlog_max: usize) -> Option<Task> {
         if self.is_pool_short && self.closed.is_empty() {
             self.is_pool_short = false;
@@ -360,7 +376,7 @@ impl Work {
         self.closed.front().is_some_and(|first| is_crowded || first.due <= now)
     }
 
-    /// When something that waits will be due.
+    /// When the next task will be due, if none is now.
     fn next_due(&self) -> Option<Instant> {
         let first_closed = self.closed.front().map(|w| w.due);
         let first_retried = self.retried.peek().map(|w| w.due);

@@ -1,4 +1,4 @@
-//! A bound on how fast background work moves bytes. Work that is held back ends when somebody else waits for its file.
+//! A bound on how fast background work moves bytes. Work that is held back ends when another thread waits for its file.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -10,10 +10,10 @@ use crate::background::turns::Turn;
 
 /// How far the bytes moved may run ahead of the bounded rate, so that short pauses are made up for.
 const BURST: Duration = Duration::from_millis(100);
-/// How often a thread that waits looks whether somebody else wants the file.
+/// How often a thread that waits looks whether another one wants the file.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Lets through so many bytes a second, until it is stopped.
+/// Lets a number of bytes a second through, until it is stopped.
 #[derive(Debug)]
 pub(crate) struct Throttle {
     /// 0 for no bound.
@@ -25,7 +25,7 @@ pub(crate) struct Throttle {
 }
 
 impl Throttle {
-    /// 0 means no bound.
+    /// A throttle for `bytes_per_s`; 0 for no bound.
     pub(crate) fn new(bytes_per_s: u64) -> Self {
         Self {
             bytes_per_s,
@@ -35,10 +35,10 @@ impl Throttle {
         }
     }
 
-    /// Waits until `bytes` more may be moved.
+    /// Waits until `bytes` more may be moved. `gives_way` says whether the work is to end instead.
     ///
     /// # Errors
-    /// [`Error::Busy`] once it is stopped, or `gives_way`; then nothing is spent.
+    /// [`Error::Busy`] once the throttle is stopped, or when the work gives way: then the bytes do not count.
     pub(crate) fn spend(&self, bytes: u64, gives_way: impl Fn() -> bool) -> Result<()> {
         if let Some(cost_us) = bytes.saturating_mul(1_000_000).checked_div(self.bytes_per_s) {
             let cost = Duration::from_micros(cost_us);

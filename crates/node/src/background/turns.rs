@@ -17,7 +17,7 @@ pub(crate) struct Turns {
 #[derive(Debug, Default)]
 struct Inodes {
     busy: HashSet<InodeId>,
-    /// How many threads wait for each.
+    /// How many threads wait for the turn of an inode; only inodes for which some do.
     wanted: HashMap<InodeId, usize>,
 }
 
