@@ -1,5 +1,5 @@
-//! Files that this host deals over all hosts, balanced by their bytes. How long a file becomes is known once it is closed; until
-//! then it counts for as much as those before it had on average.
+//! Files that this host deals over all hosts, balanced by their bytes. The length of a file is known only once it is closed.
+//! Until then it counts for the average of those that were closed before it was made.
 
 use std::collections::HashMap;
 
@@ -9,18 +9,18 @@ use intarsia_types::{InodeId, NodeId};
 
 use crate::ranks::DEALT;
 
-/// Open files that are remembered; what others become is not known.
+/// Most open files that are remembered. Further ones count for the length that was guessed, also after they are closed.
 const OPEN_MAX: usize = 4096;
-/// What a file counts for while none has been closed.
+/// What a file counts for, in bytes, while none has been closed.
 const FIRST_BYTES: u64 = 1 << 20;
 
-/// What was dealt.
+/// What this host has dealt to each host, itself among them.
 pub(crate) struct Dealing(Mutex<State>);
 
 #[derive(Default)]
 struct State {
     dealt: Dealt,
-    /// Where each is, and what it counts for.
+    /// The host of each open file, and for how many bytes the file counts.
     open: HashMap<InodeId, (NodeId, u64)>,
     closed_files: u64,
     closed_bytes: u64,
@@ -49,7 +49,7 @@ impl Dealing {
         }
     }
 
-    /// A file was closed that may have been dealt, with so many bytes.
+    /// A file was closed that may have been dealt; it is `size_bytes` long.
     pub(crate) fn closed(&self, ino: InodeId, size_bytes: u64) {
         let mut state = self.0.lock();
         let Some((node, guessed_bytes)) = state.open.remove(&ino) else { return };

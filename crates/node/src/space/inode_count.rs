@@ -8,21 +8,22 @@ use intarsia_types::Result;
 /// How old the number may be in a store of several hosts: as old as the free space that they report.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// The number of inodes, kept for a moment: each partition of the metadata servers counts its own, so that asking all of
-/// them takes milliseconds, and programs ask before each file that they write.
+/// The number of inodes, kept for a moment. Each partition counts its own inodes, so a store of several hosts has to ask all of
+/// them, which takes milliseconds, and some programs call `statfs` before each file that they write.
 pub(crate) struct InodeCount {
     fresh: Duration,
     latest: Mutex<Option<(Instant, u64)>>,
 }
 
 impl InodeCount {
-    /// In a store of one host, which counts in its own memory, the number is of this moment.
+    /// A count that keeps the number only if the store is shared. In a store of one host the number is in memory, and is
+    /// always of this moment.
     pub(crate) const fn new(is_shared: bool) -> Self {
         let fresh = if is_shared { FRESH } else { Duration::ZERO };
         Self { fresh, latest: Mutex::new(None) }
     }
 
-    /// The number; counted by `count` when the latest one is too old.
+    /// The number of inodes; asks `count` for it when the latest one is too old.
     pub(crate) fn get(&self, count: impl FnOnce() -> Result<u64>) -> Result<u64> {
         if let Some((at, inodes)) = *self.latest.lock()
             && at.elapsed() < self.fresh

@@ -1,9 +1,9 @@
 //! Backing files of this host that have no owner, and in-doubt files, of which nobody knows whether a record names them.
 //!
-//! A commit without an answer may have been made, or be made a little later. The file that it was to give an owner, or to take
-//! from the ledger, must neither serve another file nor be removed until that is known. It is known once no such commit can
-//! be under way any more: then the file is taken out of the ledger, so that nobody can claim it, and all records are searched
-//! for it, once for all such files.
+//! A commit without an answer may have been made, or may still be made a little later. The file that it was to give an owner,
+//! or to take from the ledger, must neither serve another inode nor be removed until that is known. After a while no such
+//! commit can be under way any more. Then the file is taken out of the ledger, so that nobody can claim it, and if no record
+//! names it, it is removed. All records have to be searched for that, once for all files that are in doubt at that time.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,36 +18,38 @@ use intarsia_types::{BackingFileId, BackingRef, Error, InodeId, Result, TierId};
 use crate::background::queue::Queue;
 use crate::space::tiers::Tiers;
 
-/// What is copied at once.
+/// How much is copied at once.
 const COPY_BYTES: usize = 1 << 20;
 
+/// An in-doubt file, and since when it is one.
 #[derive(Clone, Copy, Debug)]
 struct Doubt {
     backing: BackingRef,
-    /// The entry with which the ledger may name it.
+    /// How the ledger names it, if it does.
     free: FreeFile,
     since: Instant,
 }
 
-/// Counts the space of files while they are open.
+/// Whoever counts the space that open files take.
 pub(crate) trait FileEvents: Send + Sync {
-    /// A file was removed. Whether its space is counted no more by that.
+    /// A file was removed. Returns whether the receiver has counted its space, and now has taken it off the count.
     fn note_gone(&self, backing: BackingRef) -> bool;
 }
 
-/// The files without an owner.
+/// The backing files of this host without an owner.
 pub(crate) struct Ledger {
     tiers: Arc<Tiers>,
-    /// Has the ledger on stable storage, and the records.
+    /// Has the ledger itself, and the records.
     namespace: Arc<Namespace>,
     queue: Arc<Queue>,
     events: Arc<dyn FileEvents>,
-    /// In a store of one host the ledger itself tells at the next start.
+    /// Whether the store has several hosts. In a store of one host no doubts are kept, because the ledger lists all files
+    /// without an owner, and the next start removes them.
     is_shared: bool,
     doubts: Mutex<Vec<Doubt>>,
 }
 
-/// Whether a commit that failed with this may have been made nevertheless.
+/// Whether a commit that failed with this error may have been made nevertheless.
 pub(crate) const fn is_uncertain(error: &Error) -> bool {
     matches!(error, Error::Engine(_))
 }
@@ -75,7 +77,8 @@ impl Ledger {
         self.doubts.lock().extend(doubts);
     }
 
-    /// Nobody knows whether a record names the file; `accounted_512` is what the tier's accounting has for it.
+    /// Keeps a file as an in-doubt file: nobody knows whether a record names it. `accounted_512` is what the tier's accounting
+    /// has for it, in units of 512 bytes.
     pub(crate) fn doubt(&self, backing: BackingRef, free: FreeFile, accounted_512: u64) {
         if !self.is_shared {
             return;
@@ -86,7 +89,7 @@ impl Ledger {
             Ok(())
         });
         if let Err(error) = measured {
-            // On a disk that fails now and then the file may be there all the same.
+            // The file is kept in doubt all the same: on a disk that fails now and then it may be there.
             tracing::debug!(file = %backing.file, %error, "the space of an in-doubt file is not known");
         }
         tracing::warn!(file = %backing.file, tier = %backing.tier, "nobody knows yet whether a file is named by a record");
@@ -94,8 +97,8 @@ impl Ledger {
         self.queue.collect();
     }
 
-    /// Removes a file that was to be the body of an inode, in a change that failed with `error`; unless the change may
-    /// have been made.
+    /// Removes a file that was to be the body of an inode by a change that failed with `error`. If the change may have been
+    /// made all the same, the file is in doubt instead.
     pub(crate) fn discard_unrecorded(
         &self,
         ino: InodeId,
@@ -115,8 +118,8 @@ impl Ledger {
         self.namespace.forget_file(backing.tier, free)
     }
 
-    /// As [`discard_unrecorded`](Self::discard_unrecorded) for an empty file, which goes back to the pool; it may stand
-    /// in the ledger as `free`.
+    /// As [`discard_unrecorded`](Self::discard_unrecorded), for an empty file: it goes back to the pool instead of being
+    /// removed. `free` is how the ledger may name it.
     pub(crate) fn untake_unrecorded(
         &self,
         tier: TierId,
@@ -132,7 +135,8 @@ impl Ledger {
         }
     }
 
-    /// Takes `files` of a tier out of the ledger; those that were in it. Without an answer they may be out of it.
+    /// Takes `files` of a tier out of the ledger. Returns those that were in it. If no answer comes, they may be out of it, and
+    /// are in doubt.
     pub(crate) fn take_files(&self, tier: TierId, files: &[FreeFile]) -> Result<Vec<FreeFile>> {
         let taken = self.namespace.take_free_files(tier, files);
         taken.inspect_err(|error| self.doubt_taken(tier, files, error))
@@ -150,12 +154,12 @@ impl Ledger {
         }
     }
 
-    /// Removes a file of this host that has no owner any more, and is in no ledger or about to be taken out of it.
+    /// Removes a file of this host that has no owner. The ledger does not name it any more, or the caller takes it out next.
     pub(crate) fn remove(&self, tier: &Tier, file: BackingFileId) -> Result<()> {
         if !self.is_shared {
             return tier.remove(file);
         }
-        // The inode may have been removed at another host, which does not count the space here.
+        // Another host may have removed the inode, and has not taken the space off the count here.
         let stat = tier.open_file(file, false).and_then(|file| file.stat());
         tier.remove(file)?;
         let is_counted = self.events.note_gone(BackingRef { tier: tier.id(), file });
@@ -167,8 +171,9 @@ impl Ledger {
         Ok(())
     }
 
-    /// A file without an owner, which is in no ledger any more, could not be removed because of `error`: it is removed later.
-    /// In a store of one host it stays in the ledger, and the next start removes it.
+    /// A file without an owner could not be removed because of `error`. In a store of several hosts, where the ledger does not
+    /// name it any more, it is kept as an in-doubt file, so that its removal is tried again. In a store of one host it stays
+    /// in the ledger, and the next start removes it.
     pub(crate) fn remove_later(&self, tier: TierId, free: FreeFile, error: &Error) {
         tracing::warn!(file = %free.file, %tier, %error, "a file without an owner is removed later");
         if self.is_shared {
@@ -177,7 +182,8 @@ impl Ledger {
         }
     }
 
-    /// Removes the doubtful files that no record names, once that is sure: no commit is under way for longer than `age`.
+    /// Removes the in-doubt files that no record names. Only those are looked at that have been in doubt for `age`: no commit
+    /// is under way for so long, so the records tell for sure.
     pub(crate) fn resolve_doubts(&self, age: Duration) -> Result<()> {
         let is_due = |doubt: &mut Doubt| doubt.since.elapsed() >= age;
         let due: Vec<_> = self.doubts.lock().extract_if(.., is_due).collect();
@@ -205,6 +211,7 @@ impl Ledger {
         Ok(())
     }
 
+    /// The files among `doubts` that no record names, nor can any more.
     fn unnamed(&self, doubts: &[Doubt]) -> Result<HashSet<BackingRef>> {
         for doubt in doubts {
             self.namespace.take_free_file(doubt.backing.tier, doubt.free)?;
@@ -216,13 +223,14 @@ impl Ledger {
         Ok(left)
     }
 
-    /// Fills a backing file with what another one here holds; how long that is.
+    /// Fills a backing file with what another one of this host holds. Returns the length in bytes.
     pub(crate) fn copy(&self, from: BackingRef, to: BackingRef) -> Result<u64> {
         let source = self.tiers.get(from.tier)?.open_file(from.file, false)?;
         self.copy_from(to, |buffer, at| source.read_at(buffer, at))
     }
 
-    /// The same with what `read` reads. Zeros are left out of an empty file, so that it does not take more than what is copied.
+    /// Fills a backing file with what `read` reads, which is given a buffer and an offset. Returns the length in bytes. In a
+    /// file that is empty at first, stretches of zeros stay holes, so that a sparse file stays sparse.
     pub(crate) fn copy_from(
         &self,
         to: BackingRef,
@@ -246,7 +254,7 @@ impl Ledger {
         Ok(at)
     }
 
-    /// Makes a backing file of `bytes`; how long that is.
+    /// Gives a backing file the content `bytes`. Returns their number.
     pub(crate) fn write_whole(&self, to: BackingRef, bytes: &[u8]) -> Result<u64> {
         let target = self.tiers.get(to.tier)?.open_file(to.file, true)?;
         target.write_all_at(bytes, 0)?;

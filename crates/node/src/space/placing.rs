@@ -1,5 +1,6 @@
-//! Asks the policy where bytes of a file are to be and how they are reached, with what this host knows of itself, of the
-//! other hosts, and of what the hints wish: the host that makes the file, that of its group, or all in turn.
+//! Asks the policy where bytes of a file are to be and how they are reached. It tells the policy what this host knows of
+//! itself, of the other hosts, and of the hints: these can wish a file at the host that makes it, at the host of its group, or
+//! have files dealt over all hosts.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,14 +25,14 @@ use crate::ranks::GROUPS;
 use crate::space::dealing::Dealing;
 use crate::space::tiers::{Tiers, full, state_of};
 
-/// Groups that are remembered here; beyond it all are looked up anew.
+/// Most groups whose hosts are remembered here. Beyond it all are forgotten, and looked up anew.
 const REMEMBERED_MAX: usize = 4096;
-/// Groups that are recorded; beyond it the oldest goes, and its next file chooses a host anew.
+/// Most groups whose hosts are recorded. Beyond it the oldest is removed, and a host is chosen anew for its next file.
 const RECORDED_MAX: usize = 4096;
 /// Attempts to record the host of a group while other hosts do so too.
 const ATTEMPTS: usize = 4;
 
-/// The hosts of groups, as they were looked up.
+/// The hosts of groups, as the metadata said when they were looked up.
 struct Groups(Mutex<HashMap<String, NodeId>>);
 
 impl Default for Groups {
@@ -54,7 +55,8 @@ impl Groups {
     }
 }
 
-/// What a file is reduced with is what is made in the same directory, unless a hint names a group.
+/// Names the group of a new file in its hints, if they say that it is to be reduced and name no place: its group is all that is
+/// made in the same directory.
 pub(crate) fn name_group(hints: &mut HintSet, directory: InodeId) {
     if reduces_with_its_directory(hints)
         && let Ok(hint) = Hint::new(HintKey::Place, &format!("collocate:d{directory}"))
@@ -63,7 +65,7 @@ pub(crate) fn name_group(hints: &mut HintSet, directory: InodeId) {
     }
 }
 
-/// What the hints say of a file's place but for its host.
+/// What the hints say of a file's place, except of its host.
 fn wanted_by(hints: &HintSet) -> FileState {
     FileState { class: hints.tier(), is_strict: is_strict(hints), ..FileState::default() }
 }
@@ -72,7 +74,7 @@ fn is_strict(hints: &HintSet) -> bool {
     hints.integrity() == Integrity::Strict
 }
 
-/// The pattern that a file's place follows.
+/// The pattern of the hints that the place of a file follows, for the metrics; none if it follows none.
 pub(crate) fn pattern_of_place(hints: &HintSet, wish: &Wish) -> Option<Pattern> {
     let is_pipeline =
         hints.place() == Some(Placement::Local) || hints.pattern() == Some(Pattern::Pipeline);
@@ -83,13 +85,13 @@ pub(crate) fn pattern_of_place(hints: &HintSet, wish: &Wish) -> Option<Pattern> 
     }
 }
 
-/// Where files go, as the policy says.
+/// Asks the policy where files go.
 pub(crate) struct Placing {
     /// The name of this host.
     me: NodeId,
-    /// What may stand beside inodes.
+    /// How much content may stand beside inodes.
     limits: FoldLimits,
-    /// How many copies files are to have whose hints say nothing.
+    /// How many copies a file is to have if its hints do not say, the one at its home among them.
     replicas: u16,
     tiers: Arc<Tiers>,
     /// Has the records of groups.
@@ -124,7 +126,7 @@ impl Placing {
         }
     }
 
-    /// What the hints of a file say of its host. A store of one host has no other.
+    /// What the hints of a file wish of its host. In a store of one host they are not looked at.
     pub(crate) fn wish_of(&self, hints: &HintSet) -> Wish {
         if self.cluster.is_none() { Wish::Maker } else { Wish::of(hints) }
     }
@@ -141,14 +143,14 @@ impl Placing {
         }
     }
 
-    /// A new file went to `node`, or stays here for none.
+    /// A new file went to `node`, or to this host if that is none.
     pub(crate) fn note_home(&self, hints: &HintSet, ino: InodeId, node: Option<&NodeId>) {
         if self.wish_of(hints) == Wish::Spread {
             self.dealing.note(ino, node.unwrap_or(&self.me));
         }
     }
 
-    /// A file was closed; `size_bytes` says how long it is, if that is known.
+    /// A file was closed. `size_bytes` says how long it is, if that is known; it is only asked where that matters.
     pub(crate) fn note_closed(
         &self,
         hints: &HintSet,
@@ -162,7 +164,7 @@ impl Placing {
         }
     }
 
-    /// The same without regard to what the hints say of hosts: whether there is room here.
+    /// As [`plan_for_new`](Self::plan_for_new), but whatever the hints wish of the host: here if there is room.
     pub(crate) fn plan_here(&self, hints: &HintSet, seed: u64) -> Plan {
         self.plan(hints, HostWish::Maker, seed)
     }
@@ -172,7 +174,7 @@ impl Placing {
         self.ask(Purpose::Birth(wish), file, &self.tiers.states())
     }
 
-    /// The tier here for bytes that are to be at this host whatever room others have.
+    /// The tier for bytes that are to be at this host, whatever room others have.
     ///
     /// # Errors
     /// [`Error::NoSpace`](intarsia_types::Error::NoSpace) when every tier is full to the last byte.
@@ -184,7 +186,7 @@ impl Placing {
         }
     }
 
-    /// The tier here that a file of `size_bytes` in the tier `from` changes to by its hints; none where it stays.
+    /// The tier of this host that a file of `size_bytes` in the tier `from` is to move to by its hints; none if it stays.
     pub(crate) fn tier_as_hinted(
         &self,
         hints: &HintSet,
@@ -198,13 +200,14 @@ impl Placing {
         }
     }
 
-    /// Whether a tier here takes files that are not meant for the overflow.
+    /// Whether this host has room for further bytes in a tier other than its overflow.
     pub(crate) fn has_room_here(&self) -> bool {
         let file = FileState::default();
         self.ask(Purpose::Here, file, &self.tiers.states()).reason == Reason::RoomHere
     }
 
-    /// Whether a file that this host may write comes here from `home`, which has its bytes, with so many of them.
+    /// Whether a file that this host got the right to write is to move here from `home`, with `bytes` of content, instead of
+    /// being written through `home`.
     pub(crate) fn comes_here(&self, hints: &HintSet, home: &NodeId, bytes: u64) -> bool {
         let is_put_there = self.wish_of(hints) != Wish::Maker;
         let purpose = Purpose::Rewrite { home, is_put_there };
@@ -214,7 +217,8 @@ impl Placing {
         }
     }
 
-    /// How a file is served that has, or gets, a backing file in `tier`, if in any.
+    /// How a file is served to programs, by passthrough or through the process. `tier` is the one that has, or will have, its
+    /// backing file, if there is one.
     pub(crate) fn plan_opened(
         &self,
         hints: &HintSet,
@@ -236,7 +240,8 @@ impl Placing {
         self.ask(Purpose::Keep(request), file, &[])
     }
 
-    /// Whether a backing file of `size_bytes` goes beside its inode; `inline_total_bytes` says what does so already.
+    /// Whether the content of a backing file, `size_bytes` long, goes beside its inode. `inline_total_bytes` says how much is
+    /// beside inodes already; it is only asked for a file that is small enough.
     pub(crate) fn goes_inline(
         &self,
         hints: &HintSet,
@@ -258,7 +263,8 @@ impl Placing {
         copies_wanted(hints.replicas(), self.replicas, self.cluster.is_some())
     }
 
-    /// Hosts for so many more copies of content that those in `holds` have, or had their chance to.
+    /// Up to `count` hosts for further copies of a content. None of those in `holds` is among them, which have a copy or have
+    /// been asked for one.
     pub(crate) fn plan_copies(
         &self,
         holds: &[NodeId],
@@ -272,7 +278,7 @@ impl Placing {
         place(&PlaceRequest { purpose, file, here }, || hosts().unwrap_or_default())
     }
 
-    /// All of `hosts` that can have a part of a striped file, in the order in which they are asked.
+    /// Those of `hosts` that can have a part of a striped file, in the order in which they are to be asked.
     pub(crate) fn hosts_for_parts(
         &self,
         hosts: &[HostState],
@@ -287,7 +293,7 @@ impl Placing {
         }
     }
 
-    /// The host that a file of `size_bytes` goes to that has to leave `from`, of `hosts`.
+    /// The one of `hosts` that a file of `size_bytes` goes to when it has to leave `from`; none if no host has room.
     pub(crate) fn home_away_from(
         from: &NodeId,
         size_bytes: u64,
@@ -301,7 +307,7 @@ impl Placing {
         }
     }
 
-    /// The longest file that goes beside its inode.
+    /// The greatest length, in bytes, of a file whose content goes beside its inode.
     pub(crate) const fn inline_max_bytes(&self) -> u64 {
         self.limits.inline_bytes
     }
@@ -319,8 +325,8 @@ impl Placing {
         self.cluster.as_ref().map(|cluster| cluster.roomy_hosts()).unwrap_or_default()
     }
 
-    /// The host of a group: the one that is named with it, the one that is recorded if it has room, else one that is
-    /// chosen now.
+    /// The host of a group: the one that its name ends with, else the one that is remembered or recorded if it has room, else
+    /// one that is chosen now and recorded. None if there is no host with room, or the metadata does not answer.
     fn host_of_group(&self, group: &str) -> Option<NodeId> {
         if let Some(host) = named_host(group) {
             return Some(NodeId(host.to_owned()));
@@ -345,6 +351,7 @@ impl Placing {
         }
     }
 
+    /// The recorded host of a group if it has room, else one that is chosen now and recorded.
     fn found_group(
         &self,
         group: &str,

@@ -10,16 +10,16 @@ use intarsia_store::{BackingFile, Pool, PooledFile, Space, Tier};
 use intarsia_sync::Mutex;
 use intarsia_types::{BackingRef, Error, Result, TierId};
 
-/// Ready files that each pool aims at.
+/// How many ready files each pool is filled up to.
 const POOL_FILES: usize = 256;
-/// Files made at once when a pool runs dry under a create.
+/// How many files are made at once when a create finds the pool empty.
 const REFILL_AT_ONCE: u32 = 16;
 
 #[derive(Debug)]
 pub(crate) struct TierWithPool {
     pub(crate) tier: Tier,
     pool: Pool,
-    /// Only for what no other tier has room for; no files are made ready in it.
+    /// It takes only what no other tier has room for, so no files are made ready in it.
     is_overflow: bool,
 }
 
@@ -30,9 +30,10 @@ impl TierWithPool {
     }
 }
 
-/// Has what makes way for files go where there is little room: as much stays free as it takes, and below the watermark
-/// there is none.
+/// Whoever keeps cached copies in the tiers, which make way for files.
 pub(crate) trait MakesRoom: Send + Sync {
+    /// Removes cached copies where a tier has little room: all of them in a tier below its watermark, and elsewhere until those
+    /// that are left take no more than what is free.
     fn make_room(&self);
 }
 
@@ -40,8 +41,8 @@ pub(crate) trait MakesRoom: Send + Sync {
 #[derive(Debug)]
 pub(crate) struct Tiers {
     entries: Vec<TierWithPool>,
-    /// Whether what is acknowledged is on stable storage, as `durability=sync` promises: the name of a new backing file before
-    /// the file has an owner, and what moves to it before a record names it.
+    /// Whether what is acknowledged has to be on stable storage, as `durability=sync` promises. That takes the name of a new
+    /// backing file, before the file has an owner, and the bytes that move to one, before a record names it.
     is_durable: bool,
     filling: Arc<Mutex<HashSet<BackingRef>>>,
 }
@@ -61,7 +62,7 @@ impl Drop for Filling {
 }
 
 impl Tiers {
-    /// `overflow` is the directory of the tier that is one, if any.
+    /// `overflow` is the directory of the tier that takes only what no other has room for, if there is such a tier.
     pub(crate) fn new(tiers: Vec<Tier>, overflow: Option<&Path>, is_durable: bool) -> Self {
         let with_pool = |tier: Tier| TierWithPool {
             is_overflow: overflow == Some(tier.dir()),
@@ -94,13 +95,13 @@ impl Tiers {
         self.entry(id).map(|t| &t.tier)
     }
 
-    /// Whether what is acknowledged is on stable storage.
+    /// Whether what is acknowledged has to be on stable storage.
     pub(crate) const fn is_durable(&self) -> bool {
         self.is_durable
     }
 
-    /// Has the bytes that moved to a backing file on stable storage, if they may have been promised there where they were.
-    /// To be called before a record names the file.
+    /// With `durability=sync`: puts the bytes that moved to a backing file on stable storage, since they may have been
+    /// acknowledged where they were before. To be called before a record names the file.
     pub(crate) fn force_out(&self, file: &BackingFile) -> Result<()> {
         if self.is_durable { file.sync(true) } else { Ok(()) }
     }
@@ -114,7 +115,7 @@ impl Tiers {
         })
     }
 
-    /// What decisions need to know of the tiers.
+    /// What the policy needs to know of the tiers.
     pub(crate) fn states(&self) -> Vec<TierState> {
         self.entries.iter().map(|entry| state_of(&entry.tier, entry.is_overflow)).collect()
     }
@@ -149,7 +150,7 @@ impl Tiers {
             files.iter().try_for_each(|file| entry.tier.remove(file.id))?;
             return Err(error);
         }
-        // Those that were made serve: nothing else knows of them.
+        // Also if others could not be made: nothing but the pool knows of these files.
         entry.pool.add(files);
         if let Err(error) = outcome {
             tracing::debug!(%error, "fewer files were made ready than there should be");
@@ -157,7 +158,7 @@ impl Tiers {
         Ok(())
     }
 
-    /// Gives back a file that was taken and found no owner.
+    /// Gives back a file that was taken and found no owner; nothing was written to it.
     pub(crate) fn untake_file(&self, backing: BackingRef, file: BackingFile) {
         let Ok(entry) = self.entry(backing.tier) else { return };
         if !entry.pool.put(PooledFile { id: backing.file, file })
@@ -167,8 +168,8 @@ impl Tiers {
         }
     }
 
-    /// Takes back the file of an inode that is gone: recycled when nobody holds it and the pool has
-    /// room, else removed. Returns whether it was recycled (then it stays in the ledger).
+    /// Takes back a file that has no owner any more: recycles it if nobody else has it open and the pool has room, else removes
+    /// it. Returns whether it was recycled: then it has to stay in the ledger, if that lists ready files.
     pub(crate) fn give_back(&self, backing: BackingRef, file: BackingFile) -> Result<bool> {
         let entry = self.entry(backing.tier)?;
         let recycle = || {
@@ -200,12 +201,12 @@ impl Tiers {
         self.filling.lock().contains(&backing)
     }
 
-    /// Whether a file is ready for an owner.
+    /// Whether a file is in the pool, ready for an owner.
     pub(crate) fn is_pooled(&self, backing: BackingRef) -> bool {
         self.entry(backing.tier).is_ok_and(|entry| entry.pool.holds(backing.file))
     }
 
-    /// Brings every pool back to its target. Called in the background.
+    /// Fills up every pool. Called in the background.
     pub(crate) fn refill(&self, namespace: &Namespace) -> Result<()> {
         for entry in &self.entries {
             let missing = entry.pool.shortage();
@@ -221,7 +222,7 @@ impl Tiers {
         self.entries.iter().any(|e| e.pool.shortage() > 0 && e.wants_files())
     }
 
-    /// Empties the pools for a clean stop, on disk and in the ledger.
+    /// Empties the pools for a clean stop: removes their files from disk, and from the ledger if that lists them.
     pub(crate) fn drain(&self, namespace: &Namespace) -> Result<()> {
         for entry in &self.entries {
             let files = entry.pool.drain().into_iter().map(|f| FreeFile::reserved(f.id));
@@ -235,7 +236,7 @@ impl Tiers {
     }
 }
 
-/// What decisions need to know of a tier.
+/// What the policy needs to know of a tier.
 pub(crate) fn state_of(tier: &Tier, is_overflow: bool) -> TierState {
     let space = tier.space();
     TierState {
@@ -249,7 +250,7 @@ pub(crate) fn state_of(tier: &Tier, is_overflow: bool) -> TierState {
     }
 }
 
-/// Removes every file of a tier.
+/// Removes every backing file in a tier.
 pub(crate) fn clear_tier(tier: &Tier) -> Result<()> {
     let mut files = Vec::new();
     tier.scan(|id, _| files.push(id))?;
@@ -257,6 +258,7 @@ pub(crate) fn clear_tier(tier: &Tier) -> Result<()> {
     tier.recount().map(|_| ())
 }
 
+/// ENOSPC: no tier of this host has room.
 pub(crate) fn full() -> Error {
     Error::NoSpace("every tier is full; remove files or add a tier".into())
 }
