@@ -1,7 +1,7 @@
-//! Leases on directories, what the kernel keeps under them, and new files that are recorded a moment after they were
-//! made.
+//! Leases on directories, what the kernel keeps under them, and deferred creates: new files that are committed a moment after
+//! they were made.
 //!
-//! Owns how directories are used here, and the thread that commits new files that are not recorded yet.
+//! Owns the notes on how directories are used here, and the thread that commits deferred creates.
 //! Asks the namespace for records, and `membership` for the hosts whose leases are in the way.
 //! Promises that a lease is given back only when the kernel keeps nothing any more of what it covers.
 

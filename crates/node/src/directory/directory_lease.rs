@@ -35,7 +35,8 @@ const IDLE: Duration = Duration::from_secs(60);
 const LEASES_MAX: usize = 1024;
 const REMEMBERED_MAX: usize = 8192;
 
-/// How long a host that does not answer is asked for a lease: usually, by a call with little time, and how often.
+/// How long a host that does not answer is asked for its lease: usually, by a call that asks briefly (see
+/// [`allowance::asking_briefly`]), and after which pause it is asked again.
 const PATIENCE: Duration = Duration::from_secs(8);
 const BRIEFLY: Duration = Duration::from_millis(500);
 const ASKED_AGAIN: Duration = Duration::from_millis(100);
@@ -89,7 +90,7 @@ pub(super) struct Use {
     returns: u64,
     /// Threads that are giving it back.
     returning: u32,
-    /// When the kernel was last allowed to cache something of it.
+    /// When the kernel was last sent something of it that it may keep for [`KEPT_BY_KERNEL`].
     pub(super) kept_by_kernel: Option<Instant>,
     /// When a lease may be asked for again, and how long the next pause will be. The kernel may cache names and attributes
     /// only under a lease that was held for longer than that pause, because giving back such a lease takes time.
@@ -148,7 +149,8 @@ impl Use {
         held > self.pause && held + self.calm_before > KERNEL_CALM_MIN
     }
 
-    /// The lease ends. With a `longest_pause` because another host recalled it: then it is not asked for again at once.
+    /// The lease ends. With a `longest_pause` it ends because another host recalled it: then it is not asked for again before a
+    /// pause, at most that long, is over.
     fn end(&mut self, now: Instant, longest_pause: Option<Duration>) {
         self.returns += 1;
         self.count = 0;
@@ -214,7 +216,8 @@ impl DirectoryLeases {
         uses.entry(dir).or_insert_with(|| Use::new(now)).note(now)
     }
 
-    /// Leases that have not been used for a while and, if there are too many, those unused for longest.
+    /// The directories whose leases have not been used for [`IDLE`], and, if there are more than [`LEASES_MAX`] leases, those
+    /// whose leases were unused for longest.
     fn idle(&self) -> Vec<InodeId> {
         let now = Instant::now();
         let uses = self.uses.lock();
@@ -250,7 +253,7 @@ impl DirectoryLeases {
             seen.misses += misses;
             let is_due = seen.misses >= seen.misses_max;
             if is_due {
-                // Names that make it incomplete may come again, so it is read less often each time.
+                // Whatever keeps it from being known completely may happen again, so it is read less often each time.
                 (seen.misses, seen.misses_max) = (0, seen.misses_max.saturating_mul(2));
             }
             is_due
@@ -288,7 +291,7 @@ impl DirectoryLeases {
         changed.ok().and_then(|at| at.elapsed().ok()).unwrap_or_default()
     }
 
-    /// Another host wants to change something of a directory.
+    /// Gives a lease back that another host recalls, because it wants to change something of the directory.
     pub(crate) fn give_up_directory(&self, dir: InodeId) -> Result<()> {
         self.return_directory(dir, true)
     }
@@ -339,7 +342,7 @@ impl DirectoryLeases {
         }
     }
 
-    /// Gives back all leases, for a clean stop: else others would have to find out that this host is gone.
+    /// Gives back all leases, for a clean stop. Else other hosts would have to find out first that this one is gone.
     pub(crate) fn return_directories(&self) -> Result<()> {
         let mut outcome = Ok(());
         for dir in self.namespace.leased_directories() {

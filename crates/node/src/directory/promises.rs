@@ -12,25 +12,26 @@ use intarsia_types::{Error, Result};
 
 use crate::membership::cluster::Cluster;
 
-/// How long a new file is known on this host only, while it is open; and how often the thread looks.
+/// How old a deferred create is at least before the thread commits it, and the pause between two looks of the thread. So a
+/// file that stays open is known on this host only for 10 to 20 ms.
 const MOMENT: Duration = Duration::from_millis(10);
-/// So many looks at nothing, and it sleeps until there is something.
+/// After more looks than this in a row that found nothing, the thread sleeps until it is woken.
 const IDLE_LOOKS: u32 = 100;
 
 #[derive(Default)]
 struct Control {
-    /// The thread looks, or has been woken.
+    /// The thread looks every [`MOMENT`], or has been woken to do so. If not, whoever defers a create has to wake it.
     is_looking: AtomicBool,
     is_stopping: Mutex<bool>,
     changed: Condvar,
 }
 
-/// Wakes the thread.
+/// Wakes the thread that commits deferred creates.
 #[derive(Clone, Default)]
 pub(crate) struct Promises(Arc<Control>);
 
 impl Promises {
-    /// There may be something to commit in a moment.
+    /// To be called after a create was deferred, or a change over several partitions left records behind.
     pub(crate) fn look(&self) {
         if !self.0.is_looking.load(Ordering::SeqCst)
             && !self.0.is_looking.swap(true, Ordering::SeqCst)
@@ -41,14 +42,15 @@ impl Promises {
     }
 }
 
-/// The thread; dropped without [`Keeper::stop`] it ends by itself.
+/// The thread, to be ended by [`Keeper::stop`]. Without that it ends at its next look after the namespace or the cluster is
+/// gone; if it is asleep then, it stays so.
 pub(crate) struct Keeper {
     control: Arc<Control>,
     thread: JoinHandle<()>,
 }
 
 impl Keeper {
-    /// Keeps the promises of `namespace` while this host is a member of `cluster`.
+    /// Starts the thread. It commits the deferred creates of `namespace` while this host is a member of `cluster`.
     pub(crate) fn start(
         promises: &Promises,
         namespace: &Arc<Namespace>,
@@ -98,7 +100,8 @@ fn run(namespace: &Weak<Namespace>, cluster: &Weak<Cluster>, promises: &Promises
         let is_idle = !keep(&namespace, &cluster);
         idle_looks = if is_idle { idle_looks + 1 } else { 0 };
         if idle_looks > IDLE_LOOKS {
-            // Whoever promises from now on wakes this thread; whoever did before is seen here.
+            // A create that is deferred from now on wakes this thread. One that was deferred just before did not, so it is
+            // looked for once more.
             control.is_looking.swap(false, Ordering::SeqCst);
             if has_work(&namespace) {
                 promises.look();
@@ -107,8 +110,9 @@ fn run(namespace: &Weak<Namespace>, cluster: &Weak<Cluster>, promises: &Promises
     }
 }
 
-/// Has those committed that are due, unless the other hosts may have given this one up. Whether there are others.
-/// Removes what is left of changes that have taken place; whoever it is, that is nothing that others need.
+/// Commits the deferred creates that are due, unless the other hosts may have given this one up: then they may have the leases
+/// under which the files were made. Removes the records that changes over several partitions left behind; these nobody needs
+/// any more, so that is right even then. Returns whether there is more to do.
 fn keep(namespace: &Namespace, cluster: &Cluster) -> bool {
     if cluster.is_sure_member() {
         namespace.keep_promises_older_than(MOMENT);

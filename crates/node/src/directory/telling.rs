@@ -8,21 +8,22 @@ use intarsia_types::InodeId;
 
 use super::directory_lease::{DirectoryLeases, KEPT_BY_KERNEL, Use};
 
-/// What the kernel may keep for a moment, if the lease on a directory that covers it has been held since it
-/// was read, and still is.
+/// Which lease covers something that the kernel is to be sent. The kernel may keep it for a moment if that lease has been held
+/// since before it was read, and still is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cover {
     pub(crate) dir: InodeId,
-    /// A moment before it was read.
+    /// A time before it was read.
     pub(crate) read_after: Instant,
 }
 
-/// Held while the kernel is told something: from the decision how long it may keep it until our answer is on
-/// its way. Nothing that may wait for another host is done meanwhile.
+/// Held while the kernel is sent something that it may cache: from the decision how long it may keep it until the answer is on
+/// its way. Giving a lease back waits for that, so nothing that may wait for another host is done meanwhile.
 pub struct Telling<'a> {
     leases: &'a DirectoryLeases,
+    /// Directories of which the kernel is allowed to keep something until it expires.
     told: RefCell<Vec<InodeId>>,
-    /// It is sent attributes that it may have to drop later.
+    /// The kernel is sent attributes that it has to be made to drop when the lease is given back.
     tells_attributes: Cell<bool>,
     _turn: RwLockReadGuard<'a, ()>,
 }
@@ -37,7 +38,8 @@ impl DirectoryLeases {
 }
 
 impl Telling<'_> {
-    /// How long the kernel may keep it.
+    /// How long the kernel may keep something that `cover` is of; zero if not at all. It is more only in a directory that no
+    /// other host has changed for a while: a lease on it can be given back only after that time.
     #[must_use]
     pub fn lasts(&self, cover: Cover) -> Duration {
         let now = Instant::now();
@@ -51,7 +53,8 @@ impl Telling<'_> {
         KEPT_BY_KERNEL
     }
 
-    /// How long the kernel may keep the attributes of `ino`, which it asked for, or which is new.
+    /// How long the kernel may keep the attributes of `ino`, which it asked for, or which is new. If the kernel can be made to
+    /// drop them, it may keep those in all leased directories, also in one that was changed a short while ago.
     #[must_use]
     pub fn attributes_last(&self, ino: InodeId, cover: Cover) -> Duration {
         let lasts = self.lasts(cover);
@@ -64,7 +67,7 @@ impl Telling<'_> {
         KEPT_BY_KERNEL
     }
 
-    /// Whether the lease has been held since what it covers was read.
+    /// Whether the lease has been held since before its part was read, and `and` holds of how the directory is used.
     fn is_covered(&self, cover: Cover, and: impl Fn(&Use, Instant) -> bool) -> bool {
         let Cover { dir, read_after } = cover;
         let is_kept = self.leases.with(dir, |seen| {
@@ -74,7 +77,7 @@ impl Telling<'_> {
         is_kept == Some(true) && namespace.holds_directory(dir) && namespace.keeps_directories()
     }
 
-    /// Whether the kernel may cache something.
+    /// Whether the kernel was allowed to keep something.
     #[must_use]
     pub fn is_binding(&self) -> bool {
         self.tells_attributes.get() || !self.told.borrow().is_empty()

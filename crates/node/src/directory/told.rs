@@ -15,7 +15,7 @@ use intarsia_types::InodeId;
 
 use crate::directory::directory_lease::{KEPT_BY_KERNEL, ON_ITS_WAY};
 
-/// Has the kernel ask for the attributes of an inode anew; false if it does not know the inode.
+/// Makes the kernel drop the attributes of an inode, so that it asks anew; false if it does not know the inode.
 pub type AttributeDropper = dyn Fn(InodeId) -> bool + Send + Sync;
 
 /// Between two attempts to drop attributes of an inode that the kernel does not know yet.
@@ -67,7 +67,7 @@ impl Inodes {
 }
 
 impl Told {
-    /// Whether the kernel can be made to ask anew.
+    /// Whether the kernel can be made to drop attributes.
     pub(super) fn can_be_taken_back(&self) -> bool {
         self.dropper.get().is_some()
     }
@@ -112,12 +112,12 @@ impl Told {
         told
     }
 
-    /// Has the kernel ask anew for the attributes of a file; false if it does not know it.
+    /// Makes the kernel drop the attributes of a file; false if the kernel does not know it.
     pub(crate) fn drop_attributes_of(&self, ino: InodeId) -> bool {
         self.dropper.get().is_none_or(|drop_attributes| drop_attributes(ino))
     }
 
-    /// Another host has changed a file through this one: the kernel asks anew for its attributes.
+    /// Another host has changed a file through this one: makes the kernel drop its attributes, if it may have them.
     pub(crate) fn outdate_attributes(&self, ino: InodeId) {
         if self.inodes.lock().told.contains_key(&ino) {
             self.drop_attributes_of(ino);
