@@ -1,11 +1,11 @@
 //! What this node does for other hosts: it serves the files whose home it is, and gives leases back.
 //!
-//! Owns what other hosts have open here, by their lives.
+//! Owns what other hosts have open here, and which life of each is the newest.
 //! Asks `inode` for live files and leases, `replication` for replicas on their way here, `rebalance` for moves, `locks`
 //! for the locks that it is master of, and through [`PeerFiles`] what is done as for a program: read, write, cut,
 //! allocate, publish, close.
-//! Promises that a host that was given up, or an earlier life of one, changes nothing, and that nobody here waits for a
-//! question whose asker has given it up.
+//! Promises that a host that was given up, or an earlier life of one, changes nothing, and that work on a request for a
+//! live file ends at a deadline after which the host that sent it waits no more.
 
 mod awaited;
 mod guest;
@@ -32,7 +32,7 @@ use crate::peer::lives::Lives;
 use crate::peer::serving::{Peer, PeerFiles};
 use crate::rebalance::fetch::Fetched;
 
-/// The peer server's side of a node.
+/// Answers the requests of other hosts.
 pub(crate) struct PeerService {
     peer: Weak<Peer>,
     files: Weak<dyn PeerFiles>,
@@ -52,7 +52,7 @@ impl PeerService {
         self.files.upgrade().ok_or_else(stopping)
     }
 
-    /// Refuses all questions while the other hosts have given this one up: what it knows does not count.
+    /// Refuses requests with EHOSTUNREACH while the other hosts have given this one up: what it knows of files does not count.
     fn require_member(&self) -> Result<()> {
         if self.peer()?.members.is_fenced() {
             let gone = rustix::io::Errno::HOSTUNREACH.into();
@@ -61,8 +61,8 @@ impl PeerService {
         Ok(())
     }
 
-    /// Refuses a change that was on its way when its host was given up, or when its process ended: another host may have the
-    /// file by now.
+    /// Refuses with EIO a change that was on its way when the host that sent it was given up, or when its process ended:
+    /// another host may have taken the file over since.
     fn require_lives(&self, session: &Session<Guest>) -> Result<()> {
         self.lives.require_newest(&session.node, session.epoch)?;
         self.peer()?.members.require_not_given_up(&session.node)
@@ -90,7 +90,7 @@ impl PeerService {
         Ok(Reply::from(Response::Opened { handle, size_bytes }))
     }
 
-    /// What concerns a part of a striped file.
+    /// Answers a request that concerns a part of a striped file; none for any other request.
     fn answer_part(
         &self,
         session: &Session<Guest>,
@@ -162,7 +162,7 @@ impl PeerService {
         self.with_first_bytes(session, (ino, handle), len, opened)
     }
 
-    /// As [`open_to_read`](Self::open_to_read), for a host that may keep what it reads as long as this host vouches for it.
+    /// As [`open_to_read`](Self::open_to_read), for a host that keeps what it reads while this host vouches for it.
     fn open_vouched(&self, session: &Session<Guest>, ino: InodeId, len: u32) -> Result<Reply> {
         let peer = self.peer()?;
         let PeerOpening { size_bytes, stamp, pinned } =
@@ -196,7 +196,7 @@ impl PeerService {
         }
     }
 
-    /// What concerns a copy that another host makes here.
+    /// Answers a request that concerns a copy which another host makes here; none for any other request.
     fn answer_push(
         &self,
         guest: &Guest,
@@ -275,7 +275,7 @@ impl PeerService {
     }
 
     fn answer(&self, session: &Session<Guest>, request: Request, payload: &[u8]) -> Result<Reply> {
-        // A host closes a file once and does not repeat it, so closes are taken also while this host is just coming back.
+        // A host sends a close once and does not repeat it, so closes are taken also while this host is just coming back.
         if !matches!(request, Request::Close { .. }) {
             self.require_member()?;
         }
@@ -363,7 +363,7 @@ impl PeerService {
                 Response::Done
             }
             Request::Reclaim { tier, files } => {
-                // The message only says where to look; which files are garbage is in the ledger.
+                // The message is only a hint that files can be collected. Which ones can, the ledger says.
                 tracing::debug!(%tier, files = files.len(), "another host let go of files here");
                 let peer = self.peer()?;
                 for file in files {
@@ -439,7 +439,7 @@ impl Handler for PeerService {
     fn on_close(&self, session: Session<Guest>) {
         let (Ok(peer), Ok(files)) = (self.peer(), self.files()) else { return };
         for open in session.state.files.into_inner().into_values() {
-            // The host did not close the file: it is closed here, as the kernel does for a program that was killed.
+            // The host has not closed the file. It is closed here, as the kernel closes those of a program that was killed.
             end(&peer, &*files, &session.node, &open);
         }
     }
@@ -455,7 +455,7 @@ fn stopping() -> Error {
     Error::Busy("the node is stopping".into())
 }
 
-/// A host has closed a file.
+/// Closes a file that another host had open.
 fn end(peer: &Peer, files: &dyn PeerFiles, host: &NodeId, open: &OpenFile) {
     if open.pinned.is_some() {
         peer.followers.end_following(open.ino, host, open.stamp);

@@ -7,9 +7,9 @@ use intarsia_wire::Request;
 use crate::inode::lease::{HOLDER_PATIENCE, HOME_PATIENCE};
 use crate::replication::replicator::CLOSED_WITHIN;
 
-/// The deadline of what is done for another host: as long as that host waits, since programs here wait meanwhile for the file
-/// that it asked for. A close has as long as one of a program here. None for requests that move bytes: these may take long on
-/// slow disks, and have bounds of their own.
+/// Sets the deadline for work on a request that came at `came`: after that the host that sent it waits no more, while programs
+/// here may wait for the file. A close has as long as one of a program here. None for requests that move bytes: these may take
+/// long on slow disks, and have bounds of their own.
 pub(super) fn limit_to_wait(request: &Request, came: Instant) -> Option<Limit> {
     let patience = match request {
         Request::HandOver { .. } => HOLDER_PATIENCE,

@@ -17,12 +17,13 @@ use crate::replication::replicator::Asked;
 pub(super) struct OpenFile {
     pub(super) ino: InodeId,
     pub(super) may_write: bool,
-    /// The stamp under which the host may keep what it reads; 0 for none.
+    /// The page stamp under which the host may keep what it reads; 0 for none.
     pub(super) stamp: u64,
-    /// The backing file that the host reads, which stays the same when the file is cut (see
-    /// [`crate::inode::followers::Followers::spare_followers`]).
+    /// The backing file that the host reads. It goes on reading this one if the inode gets another one because the file is cut
+    /// (see [`crate::inode::followers::Followers::spare_followers`]).
     pub(super) pinned: Option<Arc<BackingFile>>,
-    /// Publications that are under way, each with the number of the call there that waits for it; several may wait at a time.
+    /// Publications that are under way, each with the number of the call on that host that waits for it; several may wait at a
+    /// time.
     asked: Vec<(u64, Asked)>,
 }
 
@@ -41,7 +42,8 @@ impl OpenFile {
         Self { ino, may_write: false, stamp, pinned, asked: Vec::new() }
     }
 
-    /// The publication that was begun for this call. One begun for an earlier call may lack what was written since.
+    /// The publication that was begun for this call. One that was begun for an earlier call does not serve: it may lack what
+    /// was written since.
     pub(super) fn asked_for(&self, call: u64) -> Option<Asked> {
         self.asked.iter().find(|(of, _)| *of == call).map(|(_, asked)| *asked)
     }

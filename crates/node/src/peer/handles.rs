@@ -1,4 +1,4 @@
-//! The numbers of what other hosts have open here.
+//! Numbers for the handles that other hosts have here.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

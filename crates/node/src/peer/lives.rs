@@ -1,4 +1,4 @@
-//! The newest process of each other host.
+//! Which process of each other host is the newest.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ impl Lives {
         *newest = epoch.max(*newest);
     }
 
-    /// Gives EIO to a process of `host` in whose place another has begun.
+    /// Refuses a process of `host`, which began with the life `epoch`, with EIO if a newer process has connected.
     pub(crate) fn require_newest(&self, host: &NodeId, epoch: u64) -> Result<()> {
         match self.0.lock().get(host) {
             Some(newest) if *newest > epoch => Err(outlived(host)),

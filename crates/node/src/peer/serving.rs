@@ -1,4 +1,4 @@
-//! What is asked for other hosts: calls like those of programs, and the rooms below.
+//! What requests of other hosts are answered with: calls like those of programs, and the rooms below.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,9 +24,9 @@ use crate::replication::arrivals::Receiver;
 use crate::replication::replicator::{Asked, CopyQueue};
 use crate::vfs::locking::OF_ONE_HOST;
 
-/// What programs may do with files here, done for another host.
+/// Calls on files of this host that are made for another host, as they are for programs.
 pub(crate) trait PeerFiles: Send + Sync {
-    /// Reads into `buffer`; how many bytes there were.
+    /// Reads into `buffer`. Returns how many bytes were read.
     fn read(&self, ino: InodeId, offset_bytes: u64, buffer: &mut [u8]) -> Result<usize>;
 
     /// How long a file is now, in bytes.
@@ -38,10 +38,11 @@ pub(crate) trait PeerFiles: Send + Sync {
     /// Gives a file that was opened for writing another length, in bytes.
     fn cut(&self, ino: InodeId, size_bytes: u64) -> Result<()>;
 
-    /// Does what `fallocate` does with these bits.
+    /// Does what `fallocate` does with `bits` as its mode.
     fn allocate(&self, ino: InodeId, offset_bytes: u64, len_bytes: u64, bits: u32) -> Result<()>;
 
-    /// Publishes what was written. If that takes long, returns after which pause to ask again, with the `asked` of then.
+    /// Publishes what was written. If that takes long, returns the pause after which the host has to ask again, and puts into
+    /// `asked` what it has to ask for then.
     fn publish(
         &self,
         ino: InodeId,
@@ -53,7 +54,7 @@ pub(crate) trait PeerFiles: Send + Sync {
     fn close(&self, ino: InodeId, may_write: bool);
 }
 
-/// What serves other hosts, but for [`PeerFiles`].
+/// The rooms that serve other hosts, besides [`PeerFiles`].
 pub(crate) struct Peer {
     pub(crate) durability: Durability,
     pub(crate) members: Members,
@@ -63,7 +64,7 @@ pub(crate) struct Peer {
     /// Locks of processes, in a store of several hosts.
     pub(crate) locks: Option<Arc<Locks>>,
     pub(crate) directory_leases: Arc<DirectoryLeases>,
-    /// Of striped files.
+    /// Parts of striped files.
     pub(crate) parts: Arc<Parts>,
     pub(crate) spreads: Arc<Spreads>,
     pub(crate) vouches: Arc<Vouches>,
