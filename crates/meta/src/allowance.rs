@@ -1,8 +1,8 @@
 //! How long the call that a thread works on may still take.
 //!
 //! A system call can need several answers of servers and of other hosts, one after the other. Programs are promised a bound for
-//! the whole call, not only for each wait. So a call is granted a deadline where it comes in, which belongs to the thread that
-//! works on the call, and each wait on the way takes no more than what is left until then.
+//! the whole call, not only for each wait. So a call is granted a deadline where it comes in. The deadline belongs to the
+//! thread that works on the call, and each wait on the way takes no more than what is left until then.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -18,8 +18,8 @@ thread_local! {
     static INSISTING_UNTIL: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// Does `work` with brief questions for leases: others wait for what this thread has locked, so if another host does not give a
-/// lease back at once the work fails, and is tried again later.
+/// Does `work`, in which other hosts are asked for leases only briefly. For work that is done while others wait for what this
+/// thread has locked: if a host does not give its lease back at once, the work fails, and the caller tries it again later.
 pub fn asking_briefly<T>(work: impl FnOnce() -> T) -> T {
     let before = IS_BRIEF.replace(true);
     let outcome = work();
@@ -27,7 +27,7 @@ pub fn asking_briefly<T>(work: impl FnOnce() -> T) -> T {
     outcome
 }
 
-/// Whether the thread is in [`asking_briefly`].
+/// Whether this thread is within [`asking_briefly`].
 #[must_use]
 pub fn is_brief() -> bool {
     IS_BRIEF.get()
@@ -54,11 +54,11 @@ pub fn until() -> Option<Instant> {
     UNTIL.get()
 }
 
-/// While this lives, the thread has this deadline, or its former one if that is earlier.
+/// While this lives, the thread has the deadline that [`limit`] was called with, or its former one if that is earlier.
 #[must_use = "it ends when it is dropped"]
 pub struct Limit(Option<Instant>);
 
-/// See [`Limit`].
+/// Sets the deadline of this thread to `until`, unless it has an earlier one, for as long as the returned value lives.
 pub fn limit(until: Instant) -> Limit {
     let before = UNTIL.get();
     UNTIL.set(Some(before.map_or(until, |before| before.min(until))));
@@ -71,19 +71,20 @@ impl Drop for Limit {
     }
 }
 
-/// How long a wait that begins now may take, at most `wanted`.
+/// How long a wait that begins now may take: `wanted`, or what is left until the deadline if that is less. It is 250 ms at
+/// least if that much is wanted, so that a healthy server is heard even when no time is left.
 #[must_use]
 pub fn of(wanted: Duration) -> Duration {
     let left = |until: Instant| until.saturating_duration_since(Instant::now()).max(LEAST);
     UNTIL.get().map_or(wanted, |until| wanted.min(left(until)))
 }
 
-/// While this lives, the thread does not give up a question before that moment. For the start of a host, which waits for
-/// metadata servers that are just coming up, however often they did not answer.
+/// While this lives, the thread does not give up a question to the metadata servers before the time that [`insist`] was called
+/// with. For the start of a host, when the servers may be just coming up.
 #[must_use = "it ends when it is dropped"]
 pub struct Insistence(Option<Instant>);
 
-/// See [`Insistence`].
+/// Has this thread go on with questions to the metadata servers until `until`, for as long as the returned value lives.
 pub fn insist(until: impl Into<Instant>) -> Insistence {
     Insistence(INSISTING_UNTIL.replace(Some(until.into())))
 }
@@ -94,7 +95,7 @@ impl Drop for Insistence {
     }
 }
 
-/// When this thread gives up a question that would usually be given up at `usual`: then, or later.
+/// When this thread gives up a question that it would usually give up at `usual`: not earlier than that.
 #[must_use]
 pub fn at_least(usual: Instant) -> Instant {
     INSISTING_UNTIL.get().map_or(usual, |until| usual.max(until))

@@ -7,9 +7,9 @@ use std::ops::Deref;
 
 /// Keys and values of a metadata engine.
 ///
-/// Up to 20 bytes live inside; longer ones are counted references. It wraps the embedded engine's own
-/// type so that a value travels from its tables to the namespace without a copy, and hides it so that
-/// no other part of the project depends on that engine.
+/// Up to 20 bytes are kept within it; longer strings are shared and counted. It wraps the type of the embedded engine's store,
+/// so that a value travels from its tables to the namespace without a copy. It hides that type, so that no other part of the
+/// project depends on the store.
 #[derive(Clone, Default)]
 pub struct Bytes(fjall::Slice);
 

@@ -10,8 +10,8 @@ pub type Key = Bytes;
 /// A value.
 pub type Value = Bytes;
 
-/// Names one commit for ever, so that an engine whose answer was lost can be asked again without the
-/// commit being applied twice. Engines in this process never lose an answer and ignore it.
+/// Names one commit for ever. If the answer of an engine is lost, the commit can be sent again under the same name, and is not
+/// applied twice. Engines in this process never lose an answer and ignore the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OpId {
     /// Chosen at random when the namespace was opened.
@@ -32,15 +32,15 @@ pub enum Condition {
     Unheld(Key),
     /// The key has exactly this value.
     Equals(Key, Value),
-    /// The key has no value, or exactly this one. A lease, that is: nobody's or ours. A transaction over several
-    /// partitions checks it but does not hold the key.
+    /// The key has no value, or exactly this one: a lease is nobody's, or this host's. A transaction over several partitions
+    /// checks this, but does not hold the key.
     AbsentOr(Key, Value),
     /// No key starts with this prefix.
     PrefixEmpty(Key),
 }
 
 impl Condition {
-    /// The key has `value` still, `None` meaning that it has none.
+    /// The condition that the key still has `value`, or no value if that is `None`.
     #[must_use]
     pub fn still(key: Key, value: Option<Value>) -> Self {
         match value {
@@ -57,8 +57,8 @@ pub enum Mutation {
     Put(Key, Value),
     /// Removes the key, whether it is there or not.
     Delete(Key),
-    /// Changes an encoded directory inode in place (see [`crate::merge::merge_directory`]), so that two
-    /// creates in one directory never conflict. The commit fails as a whole when the record is absent.
+    /// Changes the record of a directory in place (see [`crate::merge::merge_directory`]), so that two creates in one
+    /// directory never conflict. Without a record the whole commit fails with [`intarsia_types::Error::NotFound`].
     Merge {
         /// Key of the directory's inode record.
         key: Key,
@@ -121,16 +121,16 @@ pub struct EngineStats {
 
 /// An ordered key-value store in partitions. A commit is atomic within one partition.
 ///
-/// Every operation may block for a device access, never without bound.
+/// Every operation may wait for a device or a server, but never without bound.
 pub trait MetaEngine: Send + Sync + 'static {
     /// The number of partitions; they are numbered from 0.
     fn partitions(&self) -> u16;
 
-    /// The value of a key.
+    /// The value of a key; `None` if it has none.
     fn get(&self, partition: PartitionId, key: &[u8]) -> Result<Option<Value>>;
 
-    /// Reads a record and the record of the same partition that it names, in one round trip.
-    /// `follow` extracts that name. The second is absent only if it was absent while the first was there.
+    /// Reads a record, and the record in the same partition whose key `follow` finds in it, in one round trip. The second is
+    /// missing in the answer only if it was missing while the first was there.
     fn get_follow(
         &self,
         partition: PartitionId,
@@ -138,7 +138,7 @@ pub trait MetaEngine: Send + Sync + 'static {
         follow: fn(&[u8]) -> Option<Key>,
     ) -> Result<Option<(Value, Option<Value>)>>;
 
-    /// The values of several keys, in their order, each read on its own.
+    /// The values of several keys, in their order. They need not be of one moment.
     fn get_many(&self, partition: PartitionId, keys: &[Key]) -> Result<Vec<Option<Value>>> {
         keys.iter().map(|key| self.get(partition, key)).collect()
     }
@@ -162,8 +162,8 @@ pub trait MetaEngine: Send + Sync + 'static {
         mutations: Vec<Mutation>,
     ) -> Result<CommitOutcome>;
 
-    /// Returns when everything committed before the call is on stable storage.
-    /// Callers that come together share one device flush.
+    /// Returns when everything that was committed before the call is as safe as the engine can make it: on stable storage, or
+    /// at all metadata replicas in sync. Callers that come at the same time share one flush of a device.
     fn sync(&self) -> Result<()>;
 
     /// Figures for status and metrics.

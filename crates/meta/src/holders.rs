@@ -2,7 +2,7 @@
 
 use crate::Bytes;
 
-/// Hosts in one record, at most. Whoever changes the directory has to ask them all.
+/// Most hosts in one record, since whoever changes the directory has to ask all of them.
 pub(crate) const HOLDERS_MAX: usize = 64;
 
 /// Names of hosts in the order of their bytes, so that equal sets are equal records. Stored as the length
@@ -15,7 +15,7 @@ impl Holders {
         Self(vec![host.clone()])
     }
 
-    /// What a record says; one that cannot be read names nobody.
+    /// The hosts that a record names; `None` if it cannot be read.
     pub(crate) fn decode(record: &[u8]) -> Option<Self> {
         let (mut hosts, mut rest) = (Vec::new(), record);
         while let Some((len, tail)) = rest.split_first_chunk::<2>() {

@@ -1,4 +1,4 @@
-//! The mark that an operation over several partitions leaves on a key that it holds.
+//! Intents: what a transaction over several partitions puts in place of the value of a key that it holds.
 //!
 //! The protocol is described in `docs/internals/transactions.md`.
 
@@ -12,12 +12,12 @@ pub const TAG: u8 = 0xff;
 
 const LEN: usize = 1 + 8 + 8 + 2;
 
-/// Stands in place of a value: the key is held by an operation whose fate its coordinator knows.
+/// Stands in place of a value: a transaction holds the key, and the record at its coordinator says what becomes of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Intent {
-    /// The operation.
+    /// The transaction.
     pub transaction: OpId,
-    /// The partition in which the operation is decided.
+    /// The partition in which the transaction is decided.
     pub coordinator: PartitionId,
 }
 

@@ -1,5 +1,5 @@
 //! The keys of the namespace: a table letter, then big-endian numbers, so that byte order is the order
-//! of listings and scans. This is the on-disk format; see the table in ARCHITECTURE.md.
+//! of listings and scans. This is the on-disk format; see the table in docs/internals/format.md.
 
 use intarsia_types::{BackingFileId, BackingRef, InodeId, TierId};
 
@@ -31,7 +31,7 @@ pub const SUPER: u8 = b'S';
 /// Lock masters, of inodes that have one: ino.
 pub const LOCK_MASTER: u8 = b'K';
 
-/// Operations over several partitions: session, number of the operation.
+/// Records of transactions over several partitions: session, number of the transaction.
 pub const TRANSACTION: u8 = b'T';
 
 /// Cookies below this are kept for the start of a listing, "." and "..".
@@ -167,7 +167,7 @@ pub fn split_free(key: &[u8]) -> Option<BackingRef> {
         .then_some(BackingRef { tier: TierId(tier), file: BackingFileId(file) })
 }
 
-/// The key of the record of an operation over several partitions.
+/// The key of the record of a transaction over several partitions.
 #[must_use]
 pub fn transaction(id: OpId) -> Bytes {
     let mut key = [0; 17];
@@ -177,7 +177,7 @@ pub fn transaction(id: OpId) -> Bytes {
     Bytes::copy_from(&key)
 }
 
-/// The operation in the key of such a record.
+/// The transaction in the key of such a record.
 #[must_use]
 pub fn split_transaction(key: &[u8]) -> Option<OpId> {
     let id = OpId { session: number_at(key, 1)?, number: number_at(key, 9)? };

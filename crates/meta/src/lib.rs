@@ -1,5 +1,5 @@
-//! The namespace of a store: inodes, names, extended attributes and small bodies, written once over a
-//! small engine trait.
+//! The namespace of a store: inodes, names, extended attributes and small bodies. It is written once, over a small trait
+//! that each metadata engine implements.
 //!
 //! [`Namespace`] knows POSIX and no engine; a [`MetaEngine`] knows ordered keys and atomic commits and no
 //! POSIX. Nothing here reads the wall clock: callers pass `now`.

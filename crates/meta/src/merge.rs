@@ -17,8 +17,9 @@ pub struct DirDelta {
     pub entries: i64,
 }
 
-/// The record of a directory after `delta`. Only the head of the record is read and changed, so that the
-/// functions of a server can do exactly the same. `ino` is only named in errors.
+/// The record of a directory after `delta`. Only the head of the record is read and changed, so that the functions in a
+/// Redis server can do exactly the same; a record of the first format is put into the present one before. `ino` is only
+/// named in errors.
 pub fn merge_directory(ino: InodeId, record: &[u8], delta: DirDelta) -> Result<Bytes> {
     let Ok((mut head, rest)) = Head::split(ino, record) else {
         return merge_directory(ino, &Inode::decode(ino, record)?.encode()?, delta);

@@ -1,4 +1,4 @@
-//! The records of operations over several partitions: what a participant is to do, what was decided.
+//! The records of transactions over several partitions: what a participant is to do, and what was decided.
 
 use intarsia_types::{Error, PartitionId, Result, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use crate::{Bytes, DirDelta, Mutation};
 /// First byte of every record. A new form gets a new number and the old decoder stays.
 const FORMAT: u8 = 1;
 
-/// How an operation over several partitions ended.
+/// What was decided of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Committed,
@@ -18,11 +18,11 @@ pub(crate) enum Fate {
 /// A record of the transaction table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Pending {
-    /// At a participant: it holds its keys and waits for the decision.
+    /// At a participant: its part is prepared, and waits for the decision.
     Prepared(Prepared),
-    /// At the coordinator: the operation has taken place; these have yet to carry it out.
+    /// At the coordinator: the transaction is committed. These partitions may have a record of it still.
     Committed { participants: Vec<PartitionId> },
-    /// At the coordinator: the operation can never take place any more.
+    /// At the coordinator: the transaction cannot be committed any more.
     Aborted,
 }
 
@@ -51,6 +51,7 @@ enum Change {
 }
 
 impl Prepared {
+    /// What the participant does when it learns `fate`.
     pub(crate) fn into_mutations(self, fate: Fate) -> Vec<Mutation> {
         match fate {
             Fate::Committed => self.on_commit,
