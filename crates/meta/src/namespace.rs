@@ -1,8 +1,8 @@
 //! The tree of names and inodes, over any engine.
 //!
-//! Every operation is one transaction, guarded by conditions on what it read; when another came between, it
-//! is tried again from the start, a bounded number of times. Within one partition a transaction is one
-//! commit of the engine; over several it follows the protocol of `two_phase`.
+//! Every operation is one transaction, on the conditions that what it read is unchanged. If another one came between, it is
+//! tried again from the start, for a bounded time. Within one partition a transaction is one commit of the engine; over several
+//! it follows the protocol of `two_phase`.
 
 mod check;
 mod create;
@@ -67,12 +67,13 @@ use self::remains::Leftovers;
 use self::transaction::Transaction;
 use crate::{EngineStats, Inode, MetaEngine, OpId, Value, allowance, keys};
 
-/// How often at least an operation is tried when others keep changing what it read, and for how long.
+/// While others keep changing what an operation read, it is tried at least so often and, counted from when it first rests, for
+/// at least so long.
 const ATTEMPTS: u32 = 1000;
 const ATTEMPTED: Duration = Duration::from_secs(8);
-/// Attempts before a thread lets others run first.
+/// Attempts that follow each other at once; from then on the thread lets others run first.
 const EAGER_ATTEMPTS: u32 = 4;
-/// Attempts before it rests in between: whoever is in the way may need the processor.
+/// Attempts before the thread also sleeps in between, since the one in the way may need the processor.
 const RESTLESS_ATTEMPTS: u32 = 100;
 const REST: Duration = Duration::from_millis(1);
 
@@ -81,12 +82,13 @@ pub struct Namespace {
     engine: Arc<dyn MetaEngine>,
     /// Seed of the name hashes.
     seed: u64,
+    /// Random: tells the commits and transactions of this namespace from those of all others.
     session: u64,
     next_op: AtomicU64,
     numbers: Numbers,
-    /// Who makes marks here; nobody in a store of one host.
+    /// The owner that marks made here name; without a name in a store of one host.
     owner: RwLock<Owner>,
-    /// How long a transaction that was met undecided is left to its coordinator.
+    /// How long an undecided transaction is left to the node that began it.
     patience: Duration,
     suspects: Suspects,
     sightings: Sightings,
@@ -96,7 +98,7 @@ pub struct Namespace {
     leases: Option<Leases>,
 }
 
-/// An inode with the very bytes it was decoded from, to be the condition of a commit.
+/// An inode, and the bytes that it was decoded from, which a commit has as its condition.
 struct Stored {
     inode: Inode,
     value: Value,
@@ -123,7 +125,7 @@ impl Namespace {
         })
     }
 
-    /// Opens what is in the engine; none while nothing is. Nothing is created.
+    /// As [`open`](Self::open), but creates nothing: `None` if there is no store in the engine yet.
     ///
     /// # Errors
     /// As for [`open`](Self::open).
@@ -131,12 +133,12 @@ impl Namespace {
         if !superblock::exists(&*engine)? {
             return Ok(None);
         }
-        // Its root is there, whatever this one would be.
+        // The root is there already, so it is not made of this.
         Self::open(engine, RootSpec { perm: 0, uid: 0, gid: 0 }, now).map(Some)
     }
 
-    /// Changes how long a transaction over several partitions that is met undecided is left to the node
-    /// that began it before it is undone; 1 s without this.
+    /// Sets how long an undecided transaction over several partitions is left to the node that began it, before it is aborted;
+    /// 1 s without this.
     #[must_use]
     pub fn with_patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
@@ -169,7 +171,10 @@ impl Namespace {
         OpId { session: self.session, number: self.next_op.fetch_add(1, Ordering::Relaxed) }
     }
 
-    /// Repeats `attempt` until it returns a value or an error.
+    /// Repeats `attempt` until it returns a value or an error. An attempt that returns `None` met a change of somebody else.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] after at least [`ATTEMPTS`] attempts, once [`ATTEMPTED`] or the deadline of the thread's call is over.
     #[track_caller]
     fn retry<T>(&self, mut attempt: impl FnMut() -> Result<Option<T>>) -> Result<T> {
         let mut deadline = None;

@@ -8,10 +8,11 @@ use super::{Namespace, Transaction, name, xattr};
 use crate::dentry::Dentry;
 use crate::{Condition, DirDelta, Inode, Value, keys};
 
-/// Partitions in which the directories of one node are born: in each it reserves numbers first.
+/// In how many partitions the directories of one node are born. Not in all, since in each the node has to reserve a block of
+/// inode numbers first.
 const BIRTHS: u64 = 8;
 
-/// What a new inode takes over from a file that existed before it.
+/// What a new inode takes over from a file elsewhere, such as one of the lower file system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
     /// Length; 0 for directories.
@@ -41,16 +42,16 @@ pub struct NewInode {
     pub rdev: u32,
     /// Target of a symbolic link.
     pub target: Option<Vec<u8>>,
-    /// Where the bytes will be. A backing file stops being a free one in the same commit.
+    /// Where the bytes will be. Its backing files leave the ledger in the same commit.
     pub layout: Layout,
     /// Records that the file may be written from now on (see [`Namespace::writable_inodes`]).
     pub mark_writable: bool,
-    /// It need not be committed before [`Namespace::create`] returns: whoever closes it asks for that
-    /// ([`Namespace::keep_promise`]).
+    /// It need not be committed before [`Namespace::create`] returns. The caller sees to it, at the latest when the file is
+    /// closed ([`Namespace::keep_promise`]).
     pub may_wait: bool,
     /// Extended attributes that it starts with: name and value.
     pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Length and times that it has from elsewhere; without, it is empty and of now.
+    /// Length and times that it takes over; without this it is empty, and its times are now.
     pub origin: Option<Origin>,
 }
 
@@ -92,7 +93,7 @@ impl Namespace {
 
         let partition = self.birth_partition(parent, name, new.kind);
         self.retry(|| {
-            // Each time another: what became of the one before is for others to end, perhaps.
+            // Another number in each attempt: an inode of the attempt before may still be there until others take it back.
             let ino = self.new_ino(partition)?;
             let mut transaction = Transaction::at(parent);
             self.name(&mut transaction, parent, name, Dentry { ino, kind: new.kind }, now)?;
@@ -110,8 +111,9 @@ impl Namespace {
         })
     }
 
-    /// Where a new inode is born: the directories of a node are spread over some partitions by their names, and with
-    /// them the load, and those of all nodes over all; all else is born beside its name.
+    /// The partition in which a new inode is born. A node spreads its directories over a few partitions, by the hash of their
+    /// names. Each node has others, so all nodes spread theirs, and with them the load, over all partitions. Everything else is
+    /// born in the partition of its directory, so that its name and its record are one commit.
     pub(super) fn birth_partition(
         &self,
         parent: InodeId,
@@ -125,13 +127,13 @@ impl Namespace {
         let (all, hash) = (u64::from(partitions), keys::hash63(self.seed ^ parent.0, name));
         let born = match all <= BIRTHS {
             true => hash % all,
-            // Other ones at every node.
+            // Beginning with another partition at every node.
             false => (self.session % all + hash % BIRTHS * (all / BIRTHS)) % all,
         };
         u16::try_from(born).map_or(parent.partition(), PartitionId)
     }
 
-    /// Adds the record of a new inode, and what stands beside it, to `transaction`.
+    /// Adds to `transaction` the record of a new inode, and the records that belong to it.
     pub(super) fn write_new(
         &self,
         transaction: &mut Transaction,
@@ -147,7 +149,8 @@ impl Namespace {
         write_inode(transaction, ino, place, new, now)
     }
 
-    /// Adds a new name to `transaction`: its conditions, its record, its trace in the parent.
+    /// Adds a new name to `transaction`: the conditions that it is free and its directory is there, its dentry, and the times
+    /// and counts of its directory.
     pub(super) fn name(
         &self,
         transaction: &mut Transaction,
@@ -157,8 +160,8 @@ impl Namespace {
         now: Timestamp,
     ) -> Result<()> {
         if dentry.kind != FileKind::Directory && dentry.ino.partition() != parent.partition() {
-            // The merge may come after the decision, when it is too late to refuse. Where a directory is made the decision
-            // is its parent's.
+            // The merge may be carried out after the decision, when it is too late to find that `parent` is no directory.
+            // Where a directory is made, `parent` is in the partition of the decision, which refuses.
             self.directory(parent)?;
         }
         let key = self.dentry_key(parent, name).to_bytes();
@@ -217,7 +220,7 @@ fn write_inode(
         hints: Some(hints),
     };
     if is_directory && ino.partition() != parent.partition() {
-        // It is there before its name is, so that who follows the name never finds nothing.
+        // It is made before its name, so that whoever follows the name finds it.
         transaction.of(ino).expect(Condition::Absent(keys::inode(ino)));
         transaction.of(ino).is_unknown = true;
     }

@@ -1,4 +1,4 @@
-//! Backing files that exist on disk and belong to no inode.
+//! The ledger: backing files that belong to no inode.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -33,7 +33,8 @@ impl FreeFile {
         Self { file, partition: HOME }
     }
 
-    /// A file that belonged to `ino`: the change that parted them recorded it beside the inode.
+    /// A file that belonged to `ino`, or was made for it. It is recorded in the partition of the inode, so that one commit
+    /// changes both.
     #[must_use]
     pub const fn of(ino: InodeId, file: BackingFileId) -> Self {
         Self { file, partition: ino.partition() }
@@ -41,12 +42,12 @@ impl FreeFile {
 }
 
 impl Namespace {
-    /// Numbers `count` new backing files of a tier and records them as free, before they are created:
-    /// a crash leaves a record without a file, never a file without a record.
+    /// Numbers `count` new backing files of a tier, and records them as free, before they are created. So a crash may leave a
+    /// record without a file, but never a file without a record.
     ///
-    /// With several partitions they are only numbered: their inodes are born anywhere, and to take a
-    /// record away in another partition would cost more than the file. There a file of no inode is found
-    /// on disk, by comparison with [`Namespace::each_known_file`].
+    /// With several partitions they are only numbered. Their inodes may be born in any partition, and to remove a record in
+    /// another partition would cost more than the file itself. There, files of no inode are found after a crash, by comparing
+    /// the disk with [`Namespace::each_known_file`].
     pub fn reserve_files(&self, tier: TierId, count: u32) -> Result<Vec<BackingFileId>> {
         let name = superblock::file_mark(tier);
         let range: Range<u64> = self.retry(|| {
@@ -63,9 +64,8 @@ impl Namespace {
         Ok(range.map(BackingFileId).collect())
     }
 
-    /// Whether reserved files are recorded as free until an inode owns them. If not, neither may files
-    /// be that wait in a pool for another owner: take them from the record with
-    /// [`Namespace::take_free_file`] before.
+    /// Whether reserved files are recorded as free until an inode owns them. If not, files that wait in a pool for another
+    /// owner must not be recorded either: they have to be taken out of the ledger before, by [`Namespace::take_free_file`].
     #[must_use]
     pub fn records_reserved_files(&self) -> bool {
         !self.is_partitioned()
@@ -95,7 +95,7 @@ impl Namespace {
         Ok(())
     }
 
-    /// Calls `each` with every inode, in no order that means anything.
+    /// Calls `each` with every inode, in no particular order.
     pub fn each_inode(&self, mut each: impl FnMut(Inode)) -> Result<()> {
         self.partitions().try_for_each(|partition| self.each_inode_of(partition, &mut each))
     }
@@ -133,14 +133,14 @@ impl Namespace {
         Ok(())
     }
 
-    /// Forgets a free file so that it can have another owner; `false` if it is not recorded as free,
-    /// perhaps not yet: then it must not be used.
+    /// Takes a free file out of the ledger, so that it can have another owner or be removed. `false` if the ledger does not
+    /// name it, or not yet: then it must not be used.
     pub fn take_free_file(&self, tier: TierId, free: FreeFile) -> Result<bool> {
         self.take_recorded(tier, free.partition, &[free])
     }
 
-    /// As [`take_free_file`](Self::take_free_file) for many at once; returns those that were recorded. The
-    /// others may have found an owner since they were listed.
+    /// As [`take_free_file`](Self::take_free_file), for many at once. Returns those that the ledger named; the others may have
+    /// got an owner since they were listed.
     pub fn take_free_files(&self, tier: TierId, files: &[FreeFile]) -> Result<Vec<FreeFile>> {
         let mut taken = Vec::new();
         for (partition, files) in by_partition(files) {
@@ -173,7 +173,7 @@ impl Namespace {
         self.commit(transaction)
     }
 
-    /// Records a file as free beside `ino`, for which it was made: from then on that inode may
+    /// Puts a file into the ledger that was made for `ino`. From then on a change of that inode may
     /// [claim](super::Extra::ClaimFree) it.
     pub fn offer_file(&self, ino: InodeId, backing: BackingRef) -> Result<()> {
         let mut transaction = Transaction::at(ino);
@@ -181,7 +181,7 @@ impl Namespace {
         self.commit(transaction).map(|_| ())
     }
 
-    /// Adds to `part` that a file leaves the ledger, in which it must stand.
+    /// Adds to `part` that a file leaves the ledger, on condition that it is there.
     pub(super) fn claim_free(part: &mut Part, backing: BackingRef) {
         let key = Key::copy_from(&keys::free(backing));
         part.require(Condition::Present(key.clone()), || {

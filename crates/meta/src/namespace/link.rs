@@ -1,4 +1,4 @@
-//! Names that come to and go from existing inodes.
+//! Further names of existing inodes, and the removal of names.
 
 use intarsia_types::{Error, FileKind, InodeId, Result, Timestamp};
 
@@ -32,9 +32,9 @@ impl Namespace {
         })
     }
 
-    /// Takes a name from a file. When it was the last one, `keep_orphan` says whether the inode stays
-    /// until [`Namespace::reap`] because someone has it open; otherwise everything of it goes in the same
-    /// commit, and its backing file becomes a free one. Returns the inode as it is afterwards.
+    /// Removes a name of a file. If it was the last one, `keep_orphan` says whether the inode stays as an orphan, until
+    /// [`Namespace::reap`], because it is open somewhere. Otherwise all records of the inode go in the same commit, and its
+    /// backing files go into the ledger. Returns the inode as it is afterwards.
     pub fn unlink(
         &self,
         parent: InodeId,
@@ -106,7 +106,7 @@ impl Namespace {
         if after.nlink > 0 {
             transaction.put_inode(&after)?;
         } else if !after.is_directory() && keep_orphan(ino) {
-            // No lease on a directory covers it any more, so that nobody is asked for one when it goes.
+            // From now on no lease on a directory covers it, so that no host has to be asked for one when it goes.
             after.parent = InodeId(0);
             transaction.put_inode(&after)?;
             let mark = keys::by_inode(keys::ORPHAN, ino);

@@ -9,7 +9,7 @@ use crate::dentry::Dentry;
 use crate::intent::Intent;
 use crate::{Inode, Key, Value, keys};
 
-/// Names read at once where all are.
+/// Names read at once where all names of the store are.
 const NAMES_AT_ONCE: usize = 1000;
 
 /// One entry of a directory.
@@ -31,7 +31,7 @@ impl Namespace {
     pub fn list(&self, dir: InodeId, after_cookie: u64, limit: usize) -> Result<Vec<DirEntry>> {
         let records = self.page(dir, after_cookie, limit.max(1))?;
         if records.is_empty() {
-            // Nothing is listed below a file either; say which it was.
+            // Nothing is listed below a file either; the error has to say whether `dir` is one.
             self.directory(dir)?;
         }
         let mut entries: Vec<DirEntry> =
@@ -46,8 +46,8 @@ impl Namespace {
         Ok(entries)
     }
 
-    /// As [`Namespace::list`], with the inode of each entry, and with what `before` says of the entry
-    /// before its inode is read.
+    /// As [`Namespace::list`], with the inode of each entry, and with what `before` returned for the entry before its inode was
+    /// read.
     pub fn list_plus<T>(
         &self,
         dir: InodeId,
@@ -83,7 +83,7 @@ impl Namespace {
                 Some(record) if Intent::of(&key, &record).is_none() => {
                     Some(Inode::decode(entry.ino, &record)?)
                 }
-                // It may be moving; the page was read before.
+                // A transaction holds it: it is read again when that is over.
                 Some(_) => self.try_get(entry.ino)?,
                 None => None,
             };
@@ -161,7 +161,7 @@ impl Namespace {
     }
 }
 
-/// A key before all names whose hash is greater than `hash`, and after all others. No name is empty.
+/// A key that comes after all names with this hash or a lower one, and before all others: no name is empty.
 fn after_hash(dir: InodeId, hash: u64) -> [u8; 17] {
     let mut key = [0; 17];
     key[..9].copy_from_slice(&keys::by_inode(keys::DENTRY, dir));

@@ -11,15 +11,16 @@ use crate::intent::Intent;
 use crate::keys::{self, DentryKey};
 use crate::{Condition, Inode, Value};
 
-/// Names that are remembered after a look.
+/// Most names that are remembered after they were looked up.
 const RECENT_MAX: usize = 256;
 
-/// What names meant when they were looked up: whoever removes one has mostly looked first. Every use of it is conditional on
-/// nothing having changed since.
+/// What names meant when they were looked up. The kernel looks a name up before it removes it, so the removal need not read it
+/// again. The commit that uses what is remembered has the condition that nothing of it has changed.
 #[derive(Default)]
 pub(super) struct Recent(Mutex<HashMap<(InodeId, Vec<u8>), Found>>);
 
 impl Recent {
+    /// Remembers what a name means.
     fn note(&self, parent: InodeId, name: &[u8], found: Found) {
         let mut recent = self.0.lock();
         if recent.len() >= RECENT_MAX {
@@ -28,6 +29,7 @@ impl Recent {
         recent.insert((parent, name.to_vec()), found);
     }
 
+    /// What a name meant when it was looked up, once.
     pub(super) fn take(&self, parent: InodeId, name: &[u8]) -> Option<Found> {
         let mut recent = self.0.lock();
         if recent.is_empty() { None } else { recent.remove(&(parent, name.to_vec())) }
@@ -59,8 +61,8 @@ impl Namespace {
         }
     }
 
-    /// As [`Namespace::lookup`], where `parent` is known to be a directory: that nothing is found there is not
-    /// looked into further.
+    /// As [`Namespace::lookup`], where `parent` is known to be a directory. If nothing is found, it is not read whether it is
+    /// one.
     pub fn lookup_in_directory(&self, parent: InodeId, name: &[u8]) -> Result<Inode> {
         match name {
             b"." | b".." => self.lookup(parent, name),
@@ -79,7 +81,7 @@ impl Namespace {
         inode
     }
 
-    /// The version that the record of an inode has, past what is kept of it under leases.
+    /// The version of the record of an inode in the engine, not the one that is kept under a lease on its directory.
     ///
     /// # Errors
     /// [`Error::NotFound`] when it is gone.
@@ -112,7 +114,7 @@ impl Namespace {
     pub(super) fn find(&self, parent: InodeId, name: &[u8]) -> Result<Found> {
         match self.try_find(parent, name)? {
             Some(found) => Ok(found),
-            // Nothing is found below a file either; say which it was.
+            // Nothing is found below a file either; the error has to say whether `parent` is one.
             None => self.directory(parent).and(Err(Error::NotFound)),
         }
     }
@@ -123,7 +125,7 @@ impl Namespace {
         self.retry(|| {
             let key = self.dentry_key(parent, name);
             let pair = match &self.leases {
-                // What is kept of the name is older than what the engine has of its inode.
+                // What was kept of the name was older than what the engine has of its inode.
                 Some(leases) if is_outrun => {
                     leases.engine.get_follow_committed(parent.partition(), &key, dentry::follow)?
                 }
@@ -164,7 +166,10 @@ impl Namespace {
         }
     }
 
-    /// A name was read and then its inode was not there: tried again if the name is gone too.
+    /// A name was read, and then its inode was not there: `None`, to try again, if the name does not mean it any more.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if it does.
     fn vanished<T>(
         &self,
         parent: InodeId,
@@ -182,7 +187,7 @@ impl Namespace {
         Ok(self.committed(parent.partition(), key)?.as_ref() == Some(value))
     }
 
-    /// The value of a key past what is kept under leases.
+    /// The value of a key in the engine, not the one that is kept under a lease.
     pub(super) fn committed(&self, partition: PartitionId, key: &[u8]) -> Result<Option<Value>> {
         match &self.leases {
             Some(leases) => leases.engine.get_committed(partition, key),
@@ -191,8 +196,8 @@ impl Namespace {
     }
 }
 
-/// Whether an inode was renamed or unlinked after a name of it was read: the two were read one after the other when
-/// they are in two partitions, or when only the name is kept under a lease.
+/// Whether an inode may have been renamed or unlinked after a name of it was read. The two are read one after the other if
+/// they are in two partitions, or if only the name is kept under a lease.
 fn is_elsewhere(inode: &Inode, parent: InodeId, name: &[u8]) -> bool {
     let knows_name = || inode.parent == parent && inode.name == name;
     let is_apart = inode.ino.partition() != parent.partition();

@@ -1,5 +1,5 @@
-//! Inode numbers: taken in blocks whose end is recorded before any number is used, so that none is ever
-//! given out twice, at the price of gaps after a restart.
+//! Inode numbers. They are reserved in blocks: the end of a block is recorded before any number of it is used, so none is ever
+//! given out twice. The price is gaps after a restart.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::ranks::INODE_NUMBERS;
 use crate::{Condition, allowance, keys};
 
 const BLOCK: u64 = 65_536;
-/// How long a number is waited for while another thread reserves some.
+/// How long a thread waits while another one reserves a block in the same partition.
 const RESERVED_WITHIN: Duration = Duration::from_secs(10);
 /// The root has sequence 1.
 const FIRST: u64 = 2;
@@ -32,7 +32,7 @@ impl Namespace {
     pub(super) fn new_ino(&self, partition: PartitionId) -> Result<InodeId> {
         let block = self.numbers.0.get(usize::from(partition.0));
         let block = block.ok_or_else(|| Error::Engine(format!("no partition {}", partition.0)))?;
-        // Who has it may be waiting for an answer.
+        // The thread that holds it may be waiting for an answer of the engine.
         let mut block = block.try_lock_for(allowance::of(RESERVED_WITHIN)).ok_or_else(|| {
             Error::Engine(format!("partition {}: no inode numbers in time", partition.0))
         })?;
@@ -47,14 +47,15 @@ impl Namespace {
         Ok(InodeId::new(partition, sequence))
     }
 
-    /// Drops what is left of a block, after its mark was changed from outside.
+    /// Gives up what is left of a block, after a repair has moved its recorded end.
     pub(super) fn forget_numbers(&self, partition: PartitionId) {
         if let Some(block) = self.numbers.0.get(usize::from(partition.0)) {
             *block.lock() = 0..0;
         }
     }
 
-    /// Moves a durable high-water mark up by `count` and returns the numbers passed.
+    /// Moves the recorded high-water mark `name` up by `count`, from `first` if there is none yet. Returns the numbers that it
+    /// passed.
     fn reserve(
         &self,
         partition: PartitionId,
@@ -69,7 +70,7 @@ impl Namespace {
         })
     }
 
-    /// Adds to `part` that a high-water mark moves up by `count`.
+    /// As [`reserve`](Self::reserve), as an addition to `part`.
     pub(super) fn advance(
         &self,
         part: &mut Part,

@@ -1,4 +1,4 @@
-//! Inodes without a name, inodes that may be being written, and the end of an inode.
+//! Orphans, the marks of inodes that may be being written, and how all records of an inode are removed.
 
 use intarsia_types::{Error, FileKind, InodeId, Layout, NodeId, PartitionId, Result};
 
@@ -24,20 +24,20 @@ impl Namespace {
         })
     }
 
-    /// Up to `limit` orphans of this host, of all its lives, after `after`, in the order of their numbers.
+    /// Up to `limit` orphans that this host marked, in whichever of its lives, after `after`, in the order of their numbers.
     pub fn orphans(&self, after: Option<InodeId>, limit: usize) -> Result<Vec<InodeId>> {
         let found = self.marked(keys::ORPHAN, &self.owner().node, after, limit)?;
         Ok(found.into_iter().map(|(ino, _)| ino).collect())
     }
 
-    /// All orphans of a host.
+    /// All orphans that a host marked.
     pub fn orphans_of(&self, node: &NodeId) -> Result<Vec<InodeId>> {
         let found = self.marked(keys::ORPHAN, node, None, usize::MAX)?;
         Ok(found.into_iter().map(|(ino, _)| ino).collect())
     }
 
-    /// Up to `limit` inodes after `after` that `node` marked writable, in whichever of its lives, and did not
-    /// settle since.
+    /// Up to `limit` inodes after `after` that `node` marked writable, in whichever of its lives, and that have not settled
+    /// since, each with the owner that its mark names.
     pub fn writable_inodes(
         &self,
         node: &NodeId,
@@ -53,6 +53,7 @@ impl Namespace {
         Ok(self.engine.get(ino.partition(), &key)?.is_some())
     }
 
+    /// Up to `limit` inodes after `after` with a mark in `table` that names `node`.
     fn marked(
         &self,
         table: u8,
@@ -85,9 +86,9 @@ impl Namespace {
         Ok(found)
     }
 
-    /// Adds to `transaction` that everything of an inode goes. The caller has made it a condition that
-    /// the record is unchanged, which covers its attributes, body and checksums: none of them changes
-    /// without the record.
+    /// Adds to `transaction` that all records of an inode are removed, and its backing files go into the ledger. The caller has
+    /// made it a condition that the inode's record is unchanged. That holds for its attributes, body and checksums too, since
+    /// none of them changes without the record.
     pub(super) fn delete_inode(&self, transaction: &mut Transaction, inode: &Inode) -> Result<()> {
         let ino = inode.ino;
         let part = transaction.of(ino);
@@ -106,7 +107,8 @@ impl Namespace {
             return Ok(());
         }
         if inode.layout.backing().is_some() || self.leases.is_some() {
-            // Only a file with a backing file can be written past us; with several hosts the mark is a lease.
+            // In a store of one host only a file with a backing file has the mark: it alone can be written without the node
+            // seeing it. With several hosts the mark is a lease, which any file may have.
             part.delete(keys::by_inode(keys::WRITABLE, ino).as_slice());
         }
         if inode.layout == Layout::Inline {

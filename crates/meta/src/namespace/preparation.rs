@@ -7,8 +7,9 @@ use crate::intent::Intent;
 use crate::pending::{Pending, Prepared};
 use crate::{Condition, Mutation, Value, keys};
 
-/// A participant's record, and the mutations that place it: with an intent on every key that the part reads or replaces, or, if
-/// the part only makes something new, with its mutations as they are.
+/// A participant's record, and the mutations of the commit that prepares the part: they put that record, and an intent on every
+/// key whose value the part's conditions state. If the part only makes what nobody can know of yet, they make it as it will be,
+/// without intents.
 pub(super) fn preparation(intent: Intent, part: &Part) -> Result<(Value, Vec<Mutation>)> {
     let mut on_commit = Vec::with_capacity(part.mutations.len());
     let mut on_abort = Vec::with_capacity(part.conditions.len());
@@ -41,7 +42,7 @@ fn taking_back(mutation: &Mutation) -> Option<Mutation> {
     }
 }
 
-/// The change that gives a key the value that a condition states; none for conditions that do not state the whole value.
+/// The change that gives a key the value that a condition states again; none for conditions that do not state the whole value.
 pub(super) fn restoring(condition: &Condition) -> Option<Mutation> {
     match condition {
         Condition::Absent(key) => Some(Mutation::Delete(key.clone())),

@@ -1,4 +1,4 @@
-//! Moving names.
+//! Renaming: moving names, and swapping them.
 
 use intarsia_types::{Error, FileKind, InodeId, PartitionId, Result, Timestamp};
 
@@ -31,9 +31,8 @@ struct Place<'n> {
 }
 
 impl Namespace {
-    /// Moves `name` in `parent` to `new_name` in `new_parent`. Returns the inode that lost its name to
-    /// it, as it is afterwards; `keep_orphan` as for [`Namespace::unlink`]. Two names of one inode stay
-    /// both, as POSIX wants.
+    /// Moves `name` in `parent` to `new_name` in `new_parent`. Returns the inode that was replaced, as it is afterwards;
+    /// `keep_orphan` as for [`Namespace::unlink`]. If both are names of one inode, both stay, as POSIX wants.
     #[allow(
         clippy::too_many_arguments,
         reason = "the arguments of renameat2, the time and a callback"
@@ -77,7 +76,7 @@ impl Namespace {
                 Err(error) => Some(Err(error)),
             };
             if let Some(answer) = answer {
-                // Both were there at one moment if the first still is.
+                // The answer is that of one moment, namely when the second was read, if the first still is as it was.
                 return if self.is_still(from, &moved)? { answer } else { Ok(None) };
             }
         }
@@ -98,7 +97,7 @@ impl Namespace {
             }
             None => {
                 if self.is_partitioned() && from.parent != to.parent {
-                    // The merge may come after the decision, when it is too late to refuse.
+                    // The merge may be carried out after the decision, when it is too late to find that this is no directory.
                     self.directory(to.parent)?;
                 }
                 let key = self.dentry_key(to.parent, to.name).to_bytes();
@@ -145,7 +144,7 @@ impl Namespace {
         self.commit(transaction)
     }
 
-    /// Adds to `transaction` that an inode appears at a place under the name there.
+    /// Adds to `transaction` that the inode that was found gets the name of the place `to`.
     fn place(
         &self,
         transaction: &mut Transaction,
@@ -170,9 +169,9 @@ impl Namespace {
         transaction.put_inode(&inode)
     }
 
-    /// Adds to `transaction` that it fails if a directory changes its parent meanwhile. What is read from
-    /// now on is then true of the moment of the commit, so that two such moves cannot together make a
-    /// loop that neither sees, on whatever hosts they run.
+    /// Adds to `transaction` that it fails if a directory changes its parent meanwhile, and that it counts as such a change
+    /// itself. So the parents that are read from now on are still those at the commit, and two moves at the same time, on
+    /// whatever hosts, cannot make a loop together that neither of them sees.
     fn take_turn(&self, transaction: &mut Transaction) -> Result<Condition> {
         let key = keys::superblock(MOVES);
         let old = self.read(HOME, &key)?;
@@ -184,7 +183,10 @@ impl Namespace {
         Ok(turn)
     }
 
-    /// Fails if `moved` would come to lie below itself; `false` if that cannot be told yet.
+    /// Whether `moved` surely does not come to lie below itself; `false` if that has to be looked at again.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if it would.
     fn check_no_loop(
         &self,
         turn: &Condition,
@@ -197,7 +199,7 @@ impl Namespace {
         }
         match self.is_within(to.parent, moved.dentry.ino)? {
             Some(false) => Ok(true),
-            // It was so at one moment if no directory has moved since the first look.
+            // That was so at one moment if no directory has moved since the first look.
             Some(true) if self.is_still(from, moved)? && self.is_turn(turn)? => {
                 Err(Error::Invalid("a directory cannot move below itself".into()))
             }
@@ -229,7 +231,10 @@ fn merge(transaction: &mut Transaction, dir: InodeId, time: Timestamp, nlink: i3
     transaction.merge(dir, DirDelta { time, nlink, entries });
 }
 
-/// Whether there is something to do when a name exists already.
+/// Whether a rename to a name that exists has something to do: not if both are names of one inode.
+///
+/// # Errors
+/// What `renameat2` says where it must not replace the name.
 fn check_replacing(moved: &Found, replaced: &Found, mode: RenameMode) -> Result<bool> {
     if mode == RenameMode::NoReplace {
         return Err(Error::Exists);

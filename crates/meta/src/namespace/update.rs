@@ -17,13 +17,14 @@ pub enum Extra {
     ClearWritable,
     /// Passes the right to write to another owner.
     PassWritable(Owner),
-    /// The backing file belongs to no inode any more.
+    /// Puts the backing file into the ledger: it belongs to no inode any more.
     PutFree(BackingRef),
-    /// The backing file belongs to this inode now.
+    /// Takes the backing file out of the ledger, if it is there: it belongs to this inode now.
     TakeFree(BackingRef),
-    /// As `TakeFree`, on condition that the ledger still has the file: its host has not collected it.
+    /// As `TakeFree`, on condition that the ledger names the file: then its host has not collected it. Fails with
+    /// [`intarsia_types::Error::Busy`] otherwise.
     ClaimFree(BackingRef),
-    /// Makes the change conditional on nobody having the right to write.
+    /// Makes the change conditional on no host having the right to write; [`intarsia_types::Error::Busy`] otherwise.
     HoldUnwritten,
     /// Sets the inline body.
     PutBody(Bytes),
@@ -53,7 +54,8 @@ impl Namespace {
         self.change(ino, |inode, _| change(inode))
     }
 
-    /// As [`Namespace::update`], of attributes; those of a file that is promised and not committed yet are committed with it.
+    /// As [`Namespace::update`], for changes of attributes. If the create of the file is deferred, so is the change, and both
+    /// are committed together.
     pub fn set_attributes(
         &self,
         ino: InodeId,
@@ -102,14 +104,14 @@ impl Namespace {
         })
     }
 
-    /// As [`Namespace::change`], of an inode that was read before: if it is so still, it is not read again.
+    /// As [`Namespace::change`], for an inode that was read before. It is read again only if it is not the same any more.
     pub fn change_known(
         &self,
         known: &Inode,
         mut change: impl FnMut(&mut Inode, &mut Vec<Extra>) -> Result<()>,
     ) -> Result<Inode> {
         let stored = Stored { inode: known.clone(), value: known.encode()? };
-        // What is said of an inode as it was before counts only if it comes to be committed.
+        // If `change` refuses an inode that may be outdated, that does not count: it is asked again with the present one.
         let mut is_refused = false;
         let mut attempt = |inode: &mut Inode, extras: &mut Vec<Extra>| {
             change(inode, extras).inspect_err(|_| is_refused = true)
@@ -120,14 +122,14 @@ impl Namespace {
                     return Ok(inode);
                 }
             }
-            // Who did not answer was waited for.
+            // The error of the engine: asking again would only make the caller wait for it a second time.
             Err(error) if !is_refused => return Err(error),
             Ok((_, None)) | Err(_) => {}
         }
         self.change(known.ino, change)
     }
 
-    /// An inode as `change` makes it, and what commits that, unless it stays as it is.
+    /// The inode as `change` makes it, and the transaction that commits it; no transaction if it stays as it is.
     fn changed(
         &self,
         stored: &Stored,
@@ -143,7 +145,7 @@ impl Namespace {
         let mut transaction = Transaction::at(ino);
         transaction.expect_unchanged(stored);
         if stored.inode.checksummed && !inode.checksummed {
-            // Whoever says that a file has no sums need not know whether there were any.
+            // So a caller that says that a file has no sums need not know whether any are stored.
             self.cut_checksums(transaction.of(ino), &mut inode, 0)?;
         }
         for extra in extras {

@@ -12,11 +12,11 @@ pub const XATTR_NAME_MAX: usize = 255;
 /// Longest value of an extended attribute, as in the kernel.
 pub const XATTR_VALUE_MAX: usize = 64 << 10;
 
-/// Attributes read at once for the hints among them: as many as there are hints, and some.
+/// Attributes that are read at once to find hints: a few more than there are hints.
 const HINTS_PAGE: usize = 16;
 
-/// How many readers have closed a file, where that is counted: 8 bytes, least significant first. No attribute has a zero byte
-/// in its name.
+/// The key beside a file's attributes of the number of readers that have closed it, for files where these are counted: 8 bytes,
+/// least significant first. No attribute has a zero byte in its name, so none collides.
 const READERS: &[u8] = b"\0readers";
 
 /// Whether setting an attribute may create or replace it.
@@ -90,8 +90,8 @@ impl Namespace {
         value.ok_or(Error::NoAttribute)
     }
 
-    /// What the attributes `user.intarsia.*` say. The record tells, unless a version wrote it that did not note them: then the
-    /// attributes are read.
+    /// The hints of an inode: what its attributes `user.intarsia.*` say. The record notes them, unless an older version wrote
+    /// it: then the attributes are read.
     pub fn hints_of<'i>(&self, inode: &'i Inode) -> Result<Cow<'i, RecordedHints>> {
         match &inode.hints {
             Some(hints) => Ok(Cow::Borrowed(hints)),
@@ -115,8 +115,8 @@ impl Namespace {
         }
     }
 
-    /// Has a record note the hints that is about to be written, if it does not. No attribute changes without the record, so
-    /// what is noted holds if the record is still the one that was read.
+    /// Has a record that is about to be written note its hints, if it does not yet. No attribute changes without the record, so
+    /// what is noted is right if the commit finds the record as it was read.
     pub(super) fn note_hints(&self, inode: &mut Inode) -> Result<()> {
         if inode.hints.is_none() {
             inode.hints = Some(self.hints_of(inode)?.into_owned());
@@ -124,8 +124,8 @@ impl Namespace {
         Ok(())
     }
 
-    /// Counts one reader more of a file, beside its attributes; how many there are now. Its record stays as it is, so what
-    /// is kept of the content stays true.
+    /// Counts one reader more of a file, and returns how many there are now. The number is kept beside the file's attributes.
+    /// The record does not change, so cached copies of the content, which are of one version of it, stay valid.
     pub fn count_reader(&self, ino: InodeId) -> Result<u64> {
         let key = keys::xattr(ino, READERS);
         self.retry(|| {
