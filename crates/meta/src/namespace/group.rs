@@ -1,5 +1,5 @@
-//! Which host a group of collocated files has. It is chosen when the group's first file is made, and recorded among the
-//! superblock values, so that all hosts agree.
+//! The hosts of groups of files that are to be at one host. The host of a group is chosen when its first file is made, and is
+//! recorded as a superblock value, so that all hosts agree.
 
 use intarsia_types::{NodeId, Result, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -37,8 +37,8 @@ impl Namespace {
         named.collect()
     }
 
-    /// Records the host of a group if what is recorded is still `expected`, and removes the groups `forgotten` with it;
-    /// returns whether it was.
+    /// Records the host of a group, and removes the records of the groups `forgotten` in the same commit, if `expected` is
+    /// still recorded of it, `None` meaning nothing. Returns whether it was.
     pub fn put_group(
         &self,
         name: &str,

@@ -1,5 +1,5 @@
-//! Which host keeps the locks that processes have on a file. The record is a lease: who replaces it takes the
-//! file's locks over, under an epoch that is larger than every earlier one.
+//! Lock masters: the hosts that keep the `fcntl` and `flock` locks of files. The record of one is a lease: a host that replaces
+//! it becomes the file's lock master, under an epoch that is larger than every earlier one.
 
 use intarsia_types::{Error, InodeId, NodeId, Result};
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ const FORMAT: u8 = 1;
 pub struct LockMaster {
     /// The host.
     pub node: NodeId,
-    /// Which of its lives; a later one knows nothing of the locks.
+    /// The number of its life. The host knows nothing of these locks in a later one.
     pub life: u64,
     /// Larger with each master that the file has.
     pub epoch: u64,

@@ -1,8 +1,8 @@
-//! Names that the lower file system brings: they get an inode at their first use, and what is removed here is
-//! hidden for ever, because nothing is removed there.
+//! Names of the lower file system: each gets an inode at its first use. One that is removed here is hidden for ever, because
+//! nothing is removed in the lower file system.
 //!
-//! A hidden name is recorded before the name goes. In between both are there, and a name that is there is
-//! what shows.
+//! That a name is hidden is recorded before the name here is removed. In between there are both, and then the name here is what
+//! shows.
 
 use std::collections::HashSet;
 
@@ -13,11 +13,11 @@ use crate::dentry::Dentry;
 use crate::{Bytes, Condition, Inode, keys};
 
 impl Namespace {
-    /// Gives a name that the lower file system brings into `parent` an inode. The times of `parent` stay:
-    /// to whoever looks, the name was there before.
+    /// Gives a name of the lower file system in `parent` an inode. The times of `parent` stay as they are, since programs have
+    /// seen the name there before.
     ///
     /// # Errors
-    /// [`Error::Exists`] when somebody else did it first, [`Error::NotFound`] when the name is hidden.
+    /// [`Error::Exists`] when the name is there already, [`Error::NotFound`] when it is hidden.
     #[allow(
         clippy::needless_pass_by_value,
         reason = "it is consumed in meaning: one description makes one inode"

@@ -1,4 +1,4 @@
-//! Who made a mark: a host, in one of its lives.
+//! The owner that a mark names: a host, in one of its lives.
 
 use intarsia_types::NodeId;
 
@@ -8,14 +8,14 @@ use crate::Bytes;
 const END: u8 = 0;
 const EPOCH_BYTES: usize = 8;
 
-/// A host in one of its lives. It gets a new epoch when it starts and when it comes back after it was
-/// declared lost; marks of an earlier one are not its own any more until it claims them, because others may
-/// have taken them over meanwhile.
+/// A host in one of its lives. A new life begins, with a new epoch, when the host starts, and when it comes back after it was
+/// given up. Marks of an earlier life are not its own any more until it claims them, because others may have taken them over
+/// meanwhile.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Owner {
     /// The host; empty in a store of one host.
     pub node: NodeId,
-    /// Which of its lives; 0 in a store of one host.
+    /// The number of its life; 0 in a store of one host.
     pub epoch: u64,
 }
 
@@ -48,7 +48,7 @@ impl Owner {
         value.into()
     }
 
-    /// Whom the value of a mark names.
+    /// The owner that the value of a mark names.
     #[must_use]
     pub fn decode(value: &[u8]) -> Self {
         let split = value.len().checked_sub(EPOCH_BYTES).and_then(|at| value.split_at_checked(at));

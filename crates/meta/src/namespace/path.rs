@@ -39,7 +39,7 @@ impl Namespace {
         Ok(if path.is_empty() { b"/".to_vec() } else { path })
     }
 
-    /// Whether `dir` is `ancestor` or lies below it; `None` if a directory on the way up went meanwhile.
+    /// Whether `dir` is `ancestor` or lies below it; `None` if a directory on the way up was removed meanwhile.
     pub(super) fn is_within(&self, dir: InodeId, ancestor: InodeId) -> Result<Option<bool>> {
         let mut at = dir;
         for depth in 0.. {

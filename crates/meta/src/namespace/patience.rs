@@ -1,21 +1,21 @@
-//! How long a change waits for an undecided one, and whose changes it hardly waits for.
+//! How long an operation waits for an undecided transaction that is in its way, and whose transactions it hardly waits for.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use intarsia_sync::{Instant, Mutex};
 
-/// How long an undecided transaction is left to its coordinator, which takes milliseconds if it lives.
+/// How long an undecided transaction is left to the node that began it. If that lives, it takes milliseconds.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
 const FIRST_PAUSE: Duration = Duration::from_micros(200);
 
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
-/// For this long after a session left a transaction undecided, others of that session are hardly waited for.
+/// After a session left a transaction undecided, its other transactions are hardly waited for during this time.
 const SUSPECTED: Duration = Duration::from_secs(10);
 
-/// How long an operation still waits for others, in pauses that grow.
+/// How much time an operation has left to wait for others, in pauses that grow.
 pub(super) struct Patience {
     left: Duration,
     next: Duration,
@@ -39,8 +39,9 @@ impl Patience {
     }
 }
 
-/// Sessions of other nodes that left a transaction undecided. For a while nobody waits long for their other transactions, so
-/// that all that a dead node left undecided costs one wait. If the node lives after all it just tries again.
+/// Sessions of other nodes that left a transaction undecided for too long. For a while nobody waits long for their other
+/// transactions, so that everything that a dead node left undecided costs one wait. If the node lives after all, its
+/// transaction is aborted, and it tries again.
 #[derive(Default)]
 pub(super) struct Suspects(Mutex<HashMap<u64, Instant>>);
 

@@ -1,4 +1,4 @@
-//! Finishing what dead coordinators left.
+//! The sweep: finishing transactions whose nodes died.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use crate::pending::{Fate, Pending};
 use crate::{Key, OpId, keys};
 
 const PAGE: usize = 256;
-/// How long abort marks stay at least: far beyond the time that a commit can be on its way, for they
-/// refuse decisions that come late.
+/// How long the marks of aborted transactions stay at least. They refuse decisions that come late, so this is far longer than
+/// a commit can be on its way.
 const MARKS_STAY: Duration = Duration::from_secs(60);
 
 /// What a sweep of the transaction tables did.
@@ -23,7 +23,7 @@ pub struct Recovered {
     pub completed: u64,
     /// Parts of abandoned transactions that were undone.
     pub undone: u64,
-    /// Records that are too young to be judged.
+    /// Records that were left because this node has not seen them for long enough.
     pub waiting: u64,
 }
 
@@ -38,7 +38,7 @@ struct Place {
     transaction: OpId,
 }
 
-/// One sweep: what is old enough, and what has been met so far.
+/// One sweep: the ages from which records are dealt with, and what was done so far.
 struct Sweep {
     older_than: Duration,
     marks_older_than: Duration,
@@ -48,12 +48,11 @@ struct Sweep {
 }
 
 impl Namespace {
-    /// Finishes transactions over several partitions whose node died: at once if they were committed,
-    /// and by undoing them if they were undecided for `older_than` since this node first saw them. Marks
-    /// of aborted transactions go after the same time, and not within 60 s. Costs a scan of one small
-    /// table a partition.
+    /// Finishes transactions over several partitions whose node died. Committed ones are carried out at once. Undecided ones
+    /// are undone if this node first saw them `older_than` ago or earlier. Marks of aborted transactions are removed after the
+    /// same time, but not within 60 s. Costs a scan of one small table in each partition.
     ///
-    /// With `older_than` zero nothing waits: that is for a store that nobody else uses.
+    /// With `older_than` zero nothing is left: that is for a store that nobody else uses.
     pub fn recover_transactions(&self, older_than: Duration) -> Result<Recovered> {
         let seen = self.sightings.0.lock().clone();
         let marks_older_than =
@@ -81,7 +80,7 @@ impl Namespace {
         Ok(sweep.done)
     }
 
-    /// Deals with one record; returns since when it has been seen if it is too young.
+    /// Deals with one record. If it is too young for that, returns when it was first seen here.
     fn recover_one(
         &self,
         sweep: &mut Sweep,
@@ -112,7 +111,7 @@ impl Namespace {
                             return Ok(Some(first));
                         }
                         if !self.is_prepared(place)? {
-                            // It came to its end between the two looks.
+                            // The transaction ended after the record was read: it was decided, and the decision removed.
                             return Ok(None);
                         }
                         self.abort(intent)?
@@ -122,7 +121,7 @@ impl Namespace {
                 if fate == Fate::Aborted {
                     sweep.done.undone += 1;
                     if sweep.marks_older_than.is_zero() {
-                        // Its partition may have been swept before this one.
+                        // The coordinator's partition may have been swept before this one, so nobody else removes the mark.
                         self.forget(transaction, intent.coordinator, &Pending::Aborted)?;
                     }
                 }
@@ -138,7 +137,7 @@ impl Namespace {
 }
 
 impl Sweep {
-    /// Since when a record has been seen, if that is not long enough; counts it then.
+    /// When a record was first seen here, if that is less than `older_than` ago: then it is counted as waiting.
     fn first_seen(&mut self, place: Place, older_than: Duration) -> Option<Instant> {
         let first = *self.seen.get(&(place.partition, place.transaction)).unwrap_or(&self.now);
         let is_young = self.now.duration_since(first) < older_than;

@@ -1,5 +1,5 @@
-//! What is left of changes over several partitions that have taken place: records that nobody needs any more. Who made
-//! the change need not wait until they are gone, and many go in one commit. A sweep removes those of a node that died.
+//! Records that are left of committed transactions over several partitions, and that nobody needs any more. They are removed
+//! later, many in one commit, so that the operation need not wait for that. A sweep removes those of a node that died.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,48 +12,50 @@ use crate::intent::Intent;
 use crate::pending::{Fate, Pending};
 use crate::{Condition, Mutation, OpId, Value, keys};
 
-/// Changes of which something is left at a time, at most.
+/// When this many transactions have left records, these are removed at once.
 const REMAINS_MAX: usize = 128;
 
-/// The records of one change.
+/// The records that one transaction has left.
 struct Remains {
     transaction: OpId,
-    /// Where the decision is recorded; that goes last.
+    /// The partition with the decision, which is removed last.
     coordinator: PartitionId,
-    /// Where there is nothing else to do.
+    /// The partitions of the unknown parts, whose records are all that there is left to do.
     participants: Vec<PartitionId>,
 }
 
-/// Those of this node.
+/// The records that transactions of this node have left.
 #[derive(Default)]
 pub(super) struct Leftovers {
     waiting: Mutex<Vec<Remains>>,
-    /// Tells whoever removes them later; without, they are removed at once.
+    /// Tells whoever is to remove them later; without it they are removed at once.
     wake: Option<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl Namespace {
-    /// Lets records that nobody needs any more be, until [`remove_remains`](Self::remove_remains): `wake` is called when
-    /// there are some.
+    /// Leaves records of committed transactions until [`remove_remains`](Self::remove_remains) is called. `wake` is called each
+    /// time that there are some more.
     #[must_use]
     pub fn with_remains(mut self, wake: impl Fn() + Send + Sync + 'static) -> Self {
         self.leftovers.wake = Some(Box::new(wake));
         self
     }
 
-    /// Whether there are records of changes which have taken place that nobody needs.
+    /// Whether there are records for [`remove_remains`](Self::remove_remains).
     #[must_use]
     pub fn has_remains(&self) -> bool {
         !self.leftovers.waiting.lock().is_empty()
     }
 
-    /// Removes the records of changes which have taken place. Those that cannot be reached are left to a sweep.
+    /// Removes the records that committed transactions of this node have left. Those in partitions that do not answer are left
+    /// to a sweep.
     pub fn remove_remains(&self) {
         let remains = std::mem::take(&mut *self.leftovers.waiting.lock());
         self.remove_all_remains(&remains);
     }
 
-    /// Carries out what this node has just decided; what then is left is in nobody's way.
+    /// Carries out a transaction that this node has just committed. The records that are left then keep nobody waiting, and are
+    /// removed later.
     pub(super) fn complete_own(
         &self,
         intent: Intent,
@@ -75,7 +77,7 @@ impl Namespace {
         Ok(())
     }
 
-    /// Carries a committed transaction out everywhere and forgets it.
+    /// Carries a committed transaction out at all participants, and removes the record of the decision.
     pub(super) fn complete(
         &self,
         transaction: OpId,
@@ -99,7 +101,7 @@ impl Namespace {
         let id = keys::transaction(transaction);
         let conditions = [Condition::Equals(id.clone(), decision.encode()?)];
         let mutations = vec![Mutation::Delete(id)];
-        // A conflict means that somebody else was faster.
+        // A conflict means that another node has removed it.
         self.engine.commit(coordinator, self.next_op(), &conditions, mutations).map(|_| ())
     }
 
@@ -116,7 +118,8 @@ impl Namespace {
         }
     }
 
-    /// What a decision is about goes before the decision: who finds it without takes it for undecided.
+    /// Removes the records of participants before the decisions: a node that finds a participant's record without the decision
+    /// takes the transaction for undecided.
     fn remove_all_remains(&self, remains: &[Remains]) {
         let at_participants =
             remains.iter().flat_map(|one| one.participants.iter().map(|at| (*at, one.transaction)));
@@ -126,7 +129,7 @@ impl Namespace {
         self.remove_records(decisions.map(|one| (one.coordinator, one.transaction)));
     }
 
-    /// Removes records in one commit a partition; returns the partitions where they may still be there.
+    /// Removes records, in one commit a partition. Returns the partitions in which they may still be.
     fn remove_records(
         &self,
         records: impl Iterator<Item = (PartitionId, OpId)>,

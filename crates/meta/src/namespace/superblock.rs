@@ -35,17 +35,17 @@ fn seed_key() -> Key {
     keys::superblock("seed")
 }
 
-/// The counter of a partition's inodes. Short, so that it needs no allocation.
+/// The key of the counter of a partition's inodes. It is short, so that it needs no allocation.
 pub(super) fn inodes_key() -> Key {
     Key::copy_from(b"Sinodes")
 }
 
-/// The name of the mark above all numbers of a tier's backing files.
+/// The name of the high-water mark above the numbers of a tier's backing files.
 pub(super) fn file_mark(tier: TierId) -> String {
     format!("file{}", tier.0)
 }
 
-/// A number that nobody can foresee. The standard library seeds its hash maps from the system.
+/// A number that nobody can foresee: the standard library seeds its hash maps from the system.
 pub(super) fn random() -> u64 {
     std::collections::hash_map::RandomState::new().build_hasher().finish()
 }
@@ -114,7 +114,7 @@ fn root_inode(root: RootSpec, now: Timestamp) -> Inode {
 }
 
 impl Namespace {
-    /// How much there is, for `statfs` and status.
+    /// How many inodes there are, for `statfs` and status. Asks all partitions.
     pub fn counts(&self) -> Result<Counts> {
         let mut inodes = 0;
         for partition in self.partitions() {

@@ -1,4 +1,4 @@
-//! One change of the namespace as it is put together: a part for each partition that it touches.
+//! A change of the namespace while it is put together: a part for each partition that it touches.
 
 use intarsia_types::{Error, InodeId, PartitionId};
 
@@ -15,7 +15,8 @@ pub(super) struct Part {
     pub(super) conditions: Vec<Condition>,
     pub(super) meanings: Vec<Meaning>,
     pub(super) mutations: Vec<Mutation>,
-    /// It makes what nobody can know of before another part has taken place, and nothing else.
+    /// It only makes what nobody can know of before another part has taken place, such as the inode of a new directory. So it
+    /// needs no intents.
     pub(super) is_unknown: bool,
 }
 
@@ -23,7 +24,7 @@ pub(super) struct Part {
 pub(super) struct Transaction {
     pub(super) first: Part,
     pub(super) others: Vec<Part>,
-    /// Directories of which another host may keep what this changes.
+    /// Directories whose leases cover what the transaction changes, so that other hosts may keep it.
     pub(super) touched: Vec<InodeId>,
 }
 
@@ -37,7 +38,7 @@ impl Transaction {
         Self { first: Part::new(partition), others: Vec::new(), touched: Vec::new() }
     }
 
-    /// The part in the partition of `ino`.
+    /// The part for the partition of `ino`, which is made if there is none yet.
     pub(super) fn of(&mut self, ino: InodeId) -> &mut Part {
         self.part(ino.partition())
     }
@@ -68,7 +69,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Notes that an inode changes.
+    /// Notes the directory whose lease covers an inode that changes.
     fn touch(&mut self, inode: &Inode) {
         if let Some(dir) = inode.covered_by() {
             self.touch_directory(dir);
@@ -114,7 +115,7 @@ impl Part {
         self.mutations.push(Mutation::Put(key.into(), value));
     }
 
-    /// A record that says all by being there.
+    /// Puts an empty record: that it is there says all.
     pub(super) fn mark(&mut self, key: &[u8]) {
         self.put(key, Value::default());
     }
@@ -123,13 +124,13 @@ impl Part {
         self.mutations.push(Mutation::Delete(key.into()));
     }
 
-    /// Counts inodes that come or go.
+    /// Changes the number of inodes in the partition.
     pub(super) fn count_inodes(&mut self, delta: i64) {
         self.mutations.push(Mutation::Add { key: super::superblock::inodes_key(), delta });
     }
 
-    /// Expects that every directory that a merge changes is held by nobody, so that no merge ever meets
-    /// an intent. Without other partitions nobody holds anything.
+    /// Expects that no transaction holds a directory into which a mutation merges, so that no merge meets an intent. In a store
+    /// of one partition nothing is ever held.
     pub(super) fn guard_merges(&mut self) {
         let merged: Vec<Key> = merged_keys(&self.mutations).cloned().collect();
         for key in merged {
@@ -151,7 +152,7 @@ impl Mutation {
     }
 }
 
-/// The keys whose stored value is merged, rather than one that an earlier mutation sets.
+/// The keys of merges that change the stored value, not one that an earlier mutation of the same commit sets.
 pub(super) fn merged_keys(mutations: &[Mutation]) -> impl Iterator<Item = &Key> {
     mutations.iter().enumerate().filter_map(|(at, mutation)| match mutation {
         Mutation::Merge { key, .. } if !mutations[..at].iter().any(|m| m.sets(key)) => Some(key),

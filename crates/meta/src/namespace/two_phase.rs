@@ -14,13 +14,13 @@ use crate::pending::{Fate, Pending, Prepared};
 use crate::{CommitOutcome, Condition, Key, Mutation, OpId, Value, keys};
 
 /// How long a transaction of a suspected session (see `Suspects`) is waited for: enough for a node that lives and was slow
-/// once. Without it, nodes that keep looking at what it changes would abort it again and again.
+/// once. If it were not waited for at all, nodes that keep looking at what it changes would abort it again and again.
 const SUSPECTED_PATIENCE: Duration = Duration::from_millis(20);
-/// Intents read at once to see whether only they are in the way.
+/// Records that are read at once to see whether there is one that is no intent.
 const PAGE: usize = 64;
 
 impl Namespace {
-    /// Commits; `false` when it must be tried again from the start.
+    /// Commits a transaction; `false` when what the operation read has changed, so that it has to be tried again.
     pub(super) fn commit(&self, transaction: Transaction) -> Result<bool> {
         let Transaction { mut first, others, .. } = self.guarded(transaction);
         if !others.is_empty() {
@@ -45,8 +45,8 @@ impl Namespace {
     }
 
     /// Prepares all parts but the last, in the order of their partitions, which keeps transactions from waiting for each other
-    /// in a circle; the last part is committed together with the decision. Parts that make something new come first, since
-    /// nobody else can be waiting for that.
+    /// in a circle. The last part is committed together with the decision. Unknown parts come first: no other transaction can
+    /// be in their way.
     fn commit_parts(&self, first: Part, mut parts: Vec<Part>) -> Result<bool> {
         parts.push(first);
         parts.sort_by_key(|part| (!part.is_unknown, part.partition));
@@ -86,7 +86,7 @@ impl Namespace {
         self.engine.commit(part.partition, self.next_op(), &conditions, mutations)
     }
 
-    /// The commit point: the last part takes place together with the record that says so.
+    /// Decides: one commit carries out the last part and puts the record *committed*. Then carries out the other parts.
     fn decide(
         &self,
         intent: Intent,
@@ -105,12 +105,12 @@ impl Namespace {
         let outcome = self.engine.commit(coordinator, self.next_op(), &conditions, mutations);
         let fate = match outcome {
             Ok(CommitOutcome::Applied) => Fate::Committed,
-            // Another node took this one for dead, and aborted the transaction.
+            // The coordinator has a record already: another node took this one for dead, and aborted the transaction.
             Ok(CommitOutcome::Conflict { index: 0 }) => self.fate(intent)?.unwrap_or(Fate::Aborted),
             Ok(CommitOutcome::Conflict { index }) => {
                 return self.give_up(intent, prepared, last, index - 1, &[]);
             }
-            // This is a certain refusal: what was to get or lose a name is no directory.
+            // The engine refused the commit for sure, since what was to get or lose a name is no directory.
             Err(Error::NotDirectory) => {
                 self.undo(transaction, prepared);
                 return Err(Error::NotDirectory);
@@ -140,8 +140,8 @@ impl Namespace {
         Ok(fate == Fate::Committed)
     }
 
-    /// Releases the keys of a transaction that was not decided. Keys that cannot be reached are released by the node that meets
-    /// them.
+    /// Undoes the parts of a transaction that was not committed. Parts that cannot be reached now are undone by a node that
+    /// meets their intents, or by the sweep.
     fn undo(&self, transaction: OpId, prepared: &[Part]) {
         for part in prepared {
             if let Err(error) = self.carry_out(part.partition, transaction, Fate::Aborted) {
@@ -150,7 +150,7 @@ impl Namespace {
         }
     }
 
-    /// Makes a participant do what was decided, unless it has been done.
+    /// Does at a participant what was decided, unless that has been done.
     pub(super) fn carry_out(
         &self,
         partition: PartitionId,
@@ -176,7 +176,7 @@ impl Namespace {
                 known => known,
             };
             let Some(record) = record else {
-                // The decision may go next.
+                // It has been done. As the caller may remove the decision next, that has to be sure.
                 let is_done = self.stays(partition, Condition::Absent(id.clone()))?;
                 return Ok(is_done.then_some(()));
             };
@@ -204,8 +204,8 @@ impl Namespace {
         })
     }
 
-    /// Where another transaction holds a directory that is to be merged, it takes the merge over, for
-    /// either of its fates: carrying out a decision never waits for another one.
+    /// If another transaction holds a directory into which `mutations` merge, hands the merge over to it: its record gets the
+    /// merge, to be done whether it is committed or aborted. So carrying out a decision never waits for another transaction.
     fn hand_over_merges(
         &self,
         partition: PartitionId,
@@ -243,7 +243,8 @@ impl Namespace {
         Ok(())
     }
 
-    /// Brings the transaction behind an intent that was met to its end in this partition.
+    /// Ends the transaction of an intent that was met, in this partition: waits until it is decided, or aborts it once
+    /// `patience` is exhausted, and then carries the decision out here.
     pub(super) fn conclude(
         &self,
         partition: PartitionId,
@@ -258,8 +259,8 @@ impl Namespace {
         while self.engine.get(partition, &id)?.is_some() {
             let fate = match self.fate(intent)? {
                 Some(fate) => fate,
-                // Undecided it is only if the participant's record is still there after the
-                // coordinator had none: the latter goes last.
+                // The coordinator's record is removed last. So the transaction is undecided only if the participant's record is
+                // still there after the coordinator had none: that is read once more.
                 None if !was_undecided || patience.pause() => {
                     was_undecided = true;
                     continue;
@@ -296,14 +297,14 @@ impl Namespace {
         })
     }
 
-    /// Whether a condition holds that still will when another server takes over. A server shows a change before its replicas
-    /// have it; a commit it answers once they do, with all before it.
+    /// Whether a condition holds, and will still do so when another metadata server takes over. A server shows a change before
+    /// its replicas have it, but it answers a commit only once they have that commit and all before it.
     fn stays(&self, partition: PartitionId, condition: Condition) -> Result<bool> {
         let outcome = self.engine.commit(partition, self.next_op(), &[condition], Vec::new())?;
         Ok(outcome == CommitOutcome::Applied)
     }
 
-    /// Sees to it that a transaction is decided: it is aborted unless it was committed before.
+    /// Has a transaction decided: aborts it, unless it is decided already. Returns the decision.
     pub(super) fn abort(&self, intent: Intent) -> Result<Fate> {
         let id = keys::transaction(intent.transaction);
         self.retry(|| {
@@ -318,7 +319,8 @@ impl Namespace {
         })
     }
 
-    /// Ends a transaction that met a condition that does not hold: an error, or `false` for "try again".
+    /// Undoes a transaction of which the condition `index` of `part` does not hold. Returns the error that this means, or
+    /// `false` if the operation has to be tried again. `unseen` are the parts that have not been prepared.
     fn give_up(
         &self,
         intent: Intent,
@@ -328,7 +330,7 @@ impl Namespace {
         unseen: &[&Part],
     ) -> Result<bool> {
         let refusal = self.refusal(part, index, unseen);
-        // What was prepared held all the while only if nobody took this coordinator for dead.
+        // The conditions of the prepared parts have held all the time only if no other node has aborted the transaction.
         let held = prepared.is_empty() || matches!(self.fate(intent), Ok(None));
         self.undo(intent.transaction, prepared);
         match refusal? {
@@ -337,9 +339,8 @@ impl Namespace {
         }
     }
 
-    /// The error that the failure of a part's condition means, if there was a moment at which it failed for
-    /// good, not because a transaction held a key, and all other conditions held, those of the `unseen`
-    /// parts too.
+    /// The error that the failure of a part's condition means. It is the answer only if at one moment that condition did not
+    /// hold, and not because of an intent, while all others held, also those of the `unseen` parts; else `None`.
     pub(super) fn refusal(
         &self,
         part: &Part,
@@ -365,7 +366,7 @@ impl Namespace {
         Ok(self.all_hold(unseen)?.then(meaning))
     }
 
-    /// A condition that holds now and says that another one does not, whoever holds keys.
+    /// A condition that holds now, and that says that `condition` does not hold; `None` if that may only be due to an intent.
     fn opposite(&self, partition: PartitionId, condition: &Condition) -> Result<Option<Condition>> {
         let is = |key: &Key, value: Value| match Intent::of(key, &value) {
             None => Some(Condition::Equals(key.clone(), value)),
@@ -379,7 +380,7 @@ impl Namespace {
                 let is_there = self.engine.get(partition, key)?.is_some();
                 (!is_there).then(|| Condition::Absent(key.clone()))
             }
-            // It has no meaning of its own: the lease is asked back, and the change tried again.
+            // No error: the lease is recalled, and the operation tried again.
             Condition::AbsentOr(..) => None,
             Condition::PrefixEmpty(prefix) => {
                 let page = self.engine.scan(partition, prefix, None, PAGE)?;
@@ -393,6 +394,7 @@ impl Namespace {
         })
     }
 
+    /// Whether all conditions of `parts` hold that state the whole value of a key.
     fn all_hold(&self, parts: &[&Part]) -> Result<bool> {
         for part in parts {
             for back in part.conditions.iter().filter_map(restoring) {
@@ -409,7 +411,8 @@ impl Namespace {
         Ok(true)
     }
 
-    /// Brings to their ends the transactions that hold what a condition speaks of.
+    /// Removes what is in the way of a condition that failed: recalls the lease that it speaks of, and ends the transactions
+    /// that hold its keys.
     pub(super) fn await_holder(&self, part: &Part, index: usize) -> Result<()> {
         self.recall_for(part.partition, part.conditions.get(index))?;
         let Some(condition) = part.conditions.get(index).filter(|_| self.is_partitioned()) else {
@@ -436,7 +439,7 @@ impl Namespace {
         Ok(())
     }
 
-    /// The value of a key that a transaction may hold, after the end of that transaction.
+    /// The value of a key. If a transaction holds the key, ends that transaction first.
     pub(super) fn read(&self, partition: PartitionId, key: &[u8]) -> Result<Option<Value>> {
         self.retry(|| {
             let value = self.engine.get(partition, key)?;
@@ -448,7 +451,7 @@ impl Namespace {
         })
     }
 
-    /// Whether a value that was read is an intent; if so, its transaction is brought to its end.
+    /// Whether a value that was read is an intent; if so, ends its transaction.
     pub(super) fn conclude_value(
         &self,
         partition: PartitionId,
@@ -460,7 +463,7 @@ impl Namespace {
         Ok(true)
     }
 
-    /// A page of records that transactions may hold, after the end of those that did.
+    /// A page of records. If transactions hold some of them, ends these first.
     pub(super) fn scan_concluded(
         &self,
         partition: PartitionId,
@@ -486,7 +489,7 @@ impl Namespace {
     }
 }
 
-/// Whether a condition says all of a key's value.
+/// Whether a condition states the whole value of a key.
 const fn says_all(condition: &Condition) -> bool {
     matches!(condition, Condition::Absent(_) | Condition::Equals(..))
 }
