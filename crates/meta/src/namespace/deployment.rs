@@ -1,5 +1,5 @@
-//! What all nodes of a deployment know together: its tiers and its members. All of it is in the superblock,
-//! in the partition of the root.
+//! What all nodes of a deployment share: its tiers, its members, and its description. All of it stands among the superblock
+//! values, in the partition of the root.
 
 use std::net::SocketAddr;
 
@@ -32,7 +32,7 @@ pub struct TierRecord {
     pub capacity_bytes: u64,
 }
 
-/// What a member of the store is doing. Variants are only ever appended.
+/// The state of a member of the store. Variants are only ever appended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum MemberState {
     /// 0: it has begun to start and serves nobody yet.
@@ -43,12 +43,12 @@ pub enum MemberState {
     Leaving,
     /// 3: it was taken down; its files are on its disks.
     Stopped,
-    /// 4: the others have not heard of it for too long. What it did since does not count.
+    /// 4: the others have given it up, because they had not heard of it for too long. What it did since does not count.
     Lost,
 }
 
 impl MemberState {
-    /// Whether it renews its record.
+    /// Whether it sends heartbeats: it renews its record.
     #[must_use]
     pub const fn is_alive(self) -> bool {
         matches!(self, Self::Joining | Self::Serving | Self::Leaving)
@@ -67,7 +67,7 @@ impl MemberState {
     }
 }
 
-/// A tier of a member, as of its last beat.
+/// A tier of a member, as of its last heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberTier {
     /// The tier.
@@ -82,23 +82,23 @@ pub struct MemberTier {
     pub is_low: bool,
 }
 
-/// What a member tells the others, renewed with each beat. Stored as the format byte and `postcard` of the
-/// fields in this order.
+/// What a member tells the others, renewed with each heartbeat. Stored as the format byte and `postcard` of the fields in this
+/// order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberRecord {
     /// Where it serves the others, once it does.
     pub address: Option<SocketAddr>,
-    /// Which of its lives this is (see [`Owner`](super::Owner)).
+    /// The number of its life (see [`Owner`](super::Owner)).
     pub epoch: u64,
-    /// Grows with each beat.
+    /// Grows with each heartbeat.
     pub beat: u64,
     /// What it is doing.
     pub state: MemberState,
-    /// Since when, by the clock of whoever recorded it.
+    /// When it entered that state, by the clock of the host that recorded that.
     pub since: Timestamp,
     /// Its tiers.
     pub tiers: Vec<MemberTier>,
-    /// It is to leave the store once its files are at others. An order that outlives its process.
+    /// It is to leave the store once its files are at other hosts. This order holds also after a restart of its node.
     pub is_leaving: bool,
 }
 
@@ -143,8 +143,8 @@ pub(super) fn decode<T: DeserializeOwned>(
 }
 
 impl Namespace {
-    /// The number of a tier, which is its own in the whole deployment and for ever: the one that the
-    /// directory of this host had before, or a new one. Class and capacity are recorded anew.
+    /// The number of a tier: the one that the same directory of the same host had before, or a new one. No other tier of the
+    /// deployment ever has it. Class and capacity are recorded anew.
     pub fn register_tier(&self, tier: &TierRecord) -> Result<TierId> {
         self.retry(|| {
             let known = self.tiers()?;
@@ -179,8 +179,8 @@ impl Namespace {
         Ok(tiers)
     }
 
-    /// For a host of which the tiers `gone` come back empty: what they held belongs to a host that is lost, under a name
-    /// of its own, which is returned. None when the host had none of them, or has left in order.
+    /// For a host that comes back with its tiers `gone` empty: gives these tiers, and so what they held, to a lost host with a
+    /// name of its own, which is returned. `None` when the host had none of them, or has left the store in order.
     pub fn retire_tiers(
         &self,
         host: &NodeId,
@@ -196,7 +196,7 @@ impl Namespace {
         }
         let former = self.former_name(host, &tiers)?;
         let lost = MemberRecord { address: None, ..before.entering(MemberState::Lost, now) };
-        // At once: whoever sees the new member reads anew whose the tiers are.
+        // All in one commit: hosts that see the new member read anew to which hosts tiers belong.
         let mut transaction = Transaction::in_partition(HOME);
         transaction.first.expect(Condition::Absent(member_key(&former)));
         transaction.first.put(member_key(&former), encode(&lost)?);
@@ -211,7 +211,7 @@ impl Namespace {
         Ok(Some(former))
     }
 
-    /// A name for what a host was before that no host has or had.
+    /// A name for the host as it was before, which no host has or had.
     fn former_name(&self, host: &NodeId, tiers: &[(TierId, TierRecord)]) -> Result<NodeId> {
         let members = self.members()?;
         let is_free = |name: &NodeId| {
@@ -223,8 +223,7 @@ impl Namespace {
         })
     }
 
-    /// Sets what is recorded of a member if that is still `expected`, `None` meaning nothing; returns
-    /// whether it was.
+    /// Replaces what is recorded of a member if that is still `expected`, `None` meaning nothing. Returns whether it was.
     pub fn put_member(
         &self,
         node: &NodeId,
@@ -239,7 +238,7 @@ impl Namespace {
         self.commit(transaction)
     }
 
-    /// Forgets a member if what is recorded of it is still `expected`; returns whether it was.
+    /// Removes a member if what is recorded of it is still `expected`. Returns whether it was.
     pub fn remove_member(&self, node: &NodeId, expected: &MemberRecord) -> Result<bool> {
         let key = member_key(node);
         let mut transaction = Transaction::in_partition(HOME);
@@ -266,12 +265,12 @@ impl Namespace {
         value.map(|value| decode(&value, format_args!("member {node}"))).transpose()
     }
 
-    /// The description of the deployment that all hosts share, as they wrote it; none before somebody did.
+    /// The description of the deployment that all hosts share, as they wrote it; `None` if none has done so yet.
     pub fn description(&self) -> Result<Option<Value>> {
         self.engine.get(HOME, &keys::superblock(DESCRIPTION))
     }
 
-    /// Replaces the description if it is still `expected`, `None` meaning none; returns whether it was.
+    /// Replaces the description if it is still `expected`, `None` meaning none. Returns whether it was.
     pub fn put_description(&self, expected: Option<&[u8]>, description: &[u8]) -> Result<bool> {
         let key = keys::superblock(DESCRIPTION);
         let mut transaction = Transaction::in_partition(HOME);

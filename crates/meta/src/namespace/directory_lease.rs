@@ -1,10 +1,9 @@
 //! Leases on directories: which hosts may keep what they read of one.
 //!
-//! A record in the directory's partition names them. Every change of the directory, or of an inode that
-//! its lease covers, is made on the condition that no other host stands in that record, checked in the
-//! same commit. Where one does, it is asked to forget what it kept and to leave the record, and the change
-//! is tried again. So a lease costs nothing where one host works, reading is free for many, and a change
-//! pays for the hosts that have read.
+//! A record in the directory's partition names these hosts. Every change of the directory, or of an inode that its lease
+//! covers, has the condition that the record names no other host, which is checked in the same commit. If it names one, that
+//! host is asked to forget what it keeps and to leave the record, and the change is tried again. So a lease costs nothing where
+//! one host works, many hosts can read without asking, and a change pays for the hosts that have read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,24 +18,24 @@ use crate::leased::LeasedEngine;
 use crate::ranks::LEASE_TURN;
 use crate::{Bytes, Condition, Key, allowance, keys};
 
-/// Names of a directory that are read at once so that all of its names are known, at most.
+/// Most names of a directory that is read as a whole, so that all its names are known.
 const FETCH_MAX: usize = 50_000;
-/// Bodies read at once, at most.
+/// Most bodies that are read ahead of a directory that is read as a whole.
 const BODIES_MAX: usize = 1024;
 
-/// Records that can change at a time, of leases of this host.
+/// How many records of leases of this host can change at a time.
 const TURNS: u64 = 64;
-/// How long a lease waits for another that is asked for or given back: it only saves time.
+/// How long asking for a lease waits for its turn. Not longer, since a lease only saves time.
 const TURN_PATIENCE: Duration = Duration::from_millis(50);
 /// How long giving a lease back waits for its turn.
 const GIVEN_BACK_WITHIN: Duration = Duration::from_secs(10);
 
-/// What became of asking another host for its lease.
+/// What a recall of another host's lease led to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recalled {
     /// It has forgotten what it kept and left the record.
     Released,
-    /// It is dead and will never work under this name again.
+    /// That life of it is over: whatever the host keeps later is under another name.
     Lost,
 }
 
@@ -45,7 +44,7 @@ pub trait Recall: Send + Sync {
     /// Whether no other host can have given this one up, and taken over the leases that it holds.
     fn is_current(&self) -> bool;
 
-    /// Asks `holder`, in a bounded time.
+    /// Asks `holder` to give its lease on `dir` back; takes a bounded time.
     ///
     /// # Errors
     /// When it does not answer and is not known to be dead.
@@ -60,7 +59,8 @@ pub(super) struct Leases {
     pub(super) promises: Promises,
 }
 
-/// Held while a record changes, so that what this host believes to hold is in it. Directories share them.
+/// Locks, each held while this host enters a record or leaves it, so that the record says what this host believes to hold. Many
+/// directories share one.
 struct Turns(Vec<Mutex<()>>);
 
 impl Turns {
@@ -69,7 +69,7 @@ impl Turns {
     }
 
     fn of(&self, dir: InodeId) -> &Mutex<()> {
-        // Directories are born in all partitions, with the same sequence numbers.
+        // Hashed, since directories are born in all partitions with the same sequence numbers.
         let index = usize::try_from(keys::hash63(dir.0, b"") % TURNS).unwrap_or(0);
         &self.0[index]
     }
@@ -80,7 +80,7 @@ impl Turns {
 }
 
 impl Namespace {
-    /// Shares directories with other hosts by leases. All hosts of a store must.
+    /// Turns leases on directories on. Either all hosts of a store have to do that, or none.
     #[must_use]
     pub fn with_leases(mut self, recall: Arc<dyn Recall>) -> Self {
         let asked = Arc::clone(&recall);
@@ -92,11 +92,12 @@ impl Namespace {
         self
     }
 
-    /// Asks for the lease on a directory: until it is given back, what is read of it is kept. `false` when
-    /// there is none to be had.
+    /// Asks for the lease on a directory. Until it is given back, what is read of the directory is kept. `false` if too many
+    /// hosts have the lease already.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when it is gone; the engine's own.
+    /// [`Error::NotFound`] when the directory is gone, [`Error::Busy`] when the turn for the lease does not come soon; the
+    /// engine's own.
     pub fn lease_directory(&self, dir: InodeId) -> Result<bool> {
         let Some(leases) = &self.leases else { return Ok(false) };
         let Some(_turn) = leases.turns.of(dir).try_lock_for(TURN_PATIENCE) else {
@@ -111,7 +112,7 @@ impl Namespace {
             let (record, holders) = self.holders(dir)?;
             is_alone = holders.is_empty();
             if holders.contains(&me) {
-                // Of a node that was this one before it died, or the answer to its commit was lost.
+                // This host stands in the record: the answer to the commit that entered it was lost, or it could not leave.
                 return Ok(Some(true));
             }
             if holders.is_full() {
@@ -130,7 +131,7 @@ impl Namespace {
         Ok(is_granted)
     }
 
-    /// Forgets what was kept of a directory, and commits what was promised in it. Others still think that it is kept.
+    /// Forgets what is kept of a directory, and commits what was promised in it. The record still names this host.
     pub fn forget_directory(&self, dir: InodeId) {
         if let Some(leases) = &self.leases {
             leases.engine.drop_lease(dir);
@@ -138,38 +139,39 @@ impl Namespace {
         }
     }
 
-    /// Gives back the lease on a directory, whether it was held or not.
+    /// Gives back the lease on a directory, whether it is held or not.
     ///
     /// # Errors
-    /// The engine's own; then others may still think that it is held.
+    /// The engine's own, and [`Error::Busy`] when the turn for the lease does not come: then the record may still name this
+    /// host.
     pub fn release_directory(&self, dir: InodeId) -> Result<()> {
         let Some(leases) = &self.leases else { return Ok(()) };
         self.forget_directory(dir);
-        // Who has it may be waiting for an answer.
+        // The thread that has the turn may be waiting for an answer of the engine.
         let turn = leases.turns.of(dir).try_lock_for(allowance::of(GIVEN_BACK_WITHIN));
         let _turn = turn.ok_or_else(|| Error::Busy("another lease is asked for".into()))?;
         leases.engine.drop_lease(dir);
         self.remove_holder(dir, &self.lease_holder())
     }
 
-    /// Whether what is kept under leases may be told now.
+    /// Whether what is kept under leases may be told to programs now: not while the others may have given this host up.
     #[must_use]
     pub fn keeps_directories(&self) -> bool {
         self.leases.as_ref().is_some_and(|leases| leases.engine.is_valid())
     }
 
-    /// Forgets all that was kept: the leases are another's now.
+    /// Forgets all that is kept, because this host has another owner's name from now on, under which it has no leases.
     pub(super) fn forget_directories(&self) {
         if let Some(leases) = &self.leases {
-            // Whoever is asking for one does it in the old name still.
+            // Waits for threads that are asking for a lease under the old name.
             let _turns = leases.turns.all();
             leases.engine.drop_all();
             self.break_promises();
         }
     }
 
-    /// How many commits of this host have begun and ended, where directories are shared: while that is the same, this host
-    /// has changed nothing of what it read.
+    /// How many commits of this host have begun and ended, counted together; `None` without leases. While that is the same,
+    /// this host has changed nothing of what it read.
     #[must_use]
     pub fn commits_seen(&self) -> Option<u64> {
         self.leases.as_ref().map(|leases| leases.engine.commits_seen())
@@ -187,14 +189,14 @@ impl Namespace {
         self.leases.as_ref().map_or_else(Vec::new, |leases| leases.engine.all_held())
     }
 
-    /// How often something of a leased directory was wanted and not known, since this was last asked.
+    /// How often something of a leased directory was asked for and not known, since the last call.
     #[must_use]
     pub fn take_directory_misses(&self, dir: InodeId) -> u32 {
         self.leases.as_ref().map_or(0, |leases| leases.engine.take_misses(dir))
     }
 
-    /// Reads all names of a leased directory at once, unless they are too many, and what their lease covers:
-    /// inodes and small bodies.
+    /// Reads a leased directory as a whole, unless it has too many names: its names, and what its lease covers, inodes and
+    /// small bodies.
     ///
     /// # Errors
     /// The engine's own.
@@ -204,13 +206,14 @@ impl Namespace {
         leases.engine.fetch_bodies(dir, BODIES_MAX)
     }
 
-    /// The directory that has the only name of an inode that is none, as far as a lease may cover it.
+    /// What the record of an inode that is no directory says of the directory with its only name: `dir` if a lease on that
+    /// covers the inode, else none.
     pub(super) fn only_dir(&self, ino: InodeId, dir: InodeId) -> InodeId {
         let is_covered = self.leases.is_some() && ino.partition() == dir.partition();
         if is_covered { dir } else { InodeId(0) }
     }
 
-    /// A transaction that fails while another host has a lease on something that it changes.
+    /// The transaction with the condition that no other host has a lease on something that it changes.
     pub(super) fn guarded(&self, mut transaction: Transaction) -> Transaction {
         for dir in std::mem::take(&mut transaction.touched) {
             if let Some(condition) = self.lease_condition(dir) {
@@ -226,7 +229,7 @@ impl Namespace {
         Some(Condition::AbsentOr(lease_key(dir), Holders::alone(&self.lease_holder()).encode()))
     }
 
-    /// Has others give back the lease that a failed condition speaks of, if it is one.
+    /// If the condition that failed is that no other host has a lease, recalls that lease from all hosts that have it.
     pub(super) fn recall_for(
         &self,
         partition: PartitionId,
@@ -244,11 +247,11 @@ impl Namespace {
         let others: Vec<&Bytes> = holders.iter().filter(|holder| **holder != me).collect();
         let ask = |holder: &Bytes| {
             let holder = Owner::decode(holder);
-            // This host before it came back: it has forgotten all that it kept under that name.
+            // An earlier life of this host: what it kept under that name is forgotten.
             let was_me = holder.node == owner.node && holder.epoch < owner.epoch;
             if was_me { Ok(Recalled::Lost) } else { leases.recall.recall(&holder, dir) }
         };
-        // All at once: each may take its time.
+        // All at the same time, since each may take long to answer.
         let answers: Vec<Result<Recalled>> = match others[..] {
             [holder] => vec![ask(holder)],
             _ => intarsia_sync::thread::scope(|scope| {
@@ -269,7 +272,7 @@ impl Namespace {
         Ok(())
     }
 
-    /// This host, as the records of leases name it.
+    /// How the records of leases name this host.
     fn lease_holder(&self) -> Bytes {
         self.mark()
     }

@@ -1,8 +1,8 @@
-//! The right to write a file: the mark that it may be being written names who may.
+//! The right to write a file: the mark of an unsettled inode names the host that may write.
 //!
-//! A store of one host marks without a name. With several hosts the mark is a lease: only its holder
-//! changes content and length, every such change is conditional on still holding it, and whoever takes it
-//! over from a dead host thereby fences that host off.
+//! In a store of one host the mark names nobody. With several hosts it is a lease: only its holder changes content and length,
+//! and every such change has the condition that it still holds the lease. So once another host has taken the lease over from a
+//! dead one, no change of the dead one can come late.
 
 use intarsia_types::{BackingRef, Error, InodeId, Layout, Result};
 
@@ -10,33 +10,33 @@ use super::transaction::Part;
 use super::{Namespace, Owner, Stored, Transaction};
 use crate::{Bytes, Condition, Inode, Key, Value, keys};
 
-/// Who may write to a file.
+/// The answer to a host that asks for the right to write to a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WriteLease {
-    /// The asker, from now on; with the inode as it is.
+    /// The host that asked has the right now. With the inode as it is.
     Held(Box<Inode>),
-    /// Somebody else.
+    /// Another host has it, or an earlier life of this one.
     HeldBy(Owner),
-    /// Nobody, and nobody needs it: any host may write to the file at any time.
+    /// No host has it or needs it, since any host may write to a striped file at any time. With the inode as it is.
     Unneeded(Box<Inode>),
 }
 
 impl Namespace {
-    /// Names whoever opens this namespace in the marks that it makes, among them the leases to write.
+    /// Has marks made in the name of `owner`, among them the leases to write.
     #[must_use]
     pub fn with_owner(self, owner: Owner) -> Self {
         self.set_owner(owner);
         self
     }
 
-    /// From now on marks are made in the name of `owner`. Those of the owner before stay as they are; see
-    /// [`Namespace::hand_over_write`].
+    /// From now on marks are made in the name of `owner`. Those of the owner before stay as they are
+    /// ([`Namespace::hand_over_write`] changes them), but its leases on directories are not used any more.
     pub fn set_owner(&self, owner: Owner) {
         *self.owner.write() = owner;
         self.forget_directories();
     }
 
-    /// In whose name marks are made.
+    /// The owner in whose name marks are made.
     #[must_use]
     pub fn owner(&self) -> Owner {
         self.owner.read().clone()
@@ -71,9 +71,9 @@ impl Namespace {
         })
     }
 
-    /// Takes the right to write from a holder that is known to be dead. Takes the holder's copies, for which `is_his` holds,
-    /// out of the record if there are others: the holder may have changed them without publishing that. Returns the copies that
-    /// were taken out, which are in the ledger now; `None` when the holder did not have the right any more.
+    /// Takes the right to write from a holder that is known to be dead. The holder may have changed its own copies, for which
+    /// `is_his` holds, without publishing that. So if there are others, the record names those of the holder no more. Returns
+    /// the copies that it names no more, which are in the ledger now; `None` when the holder did not have the right any more.
     pub fn take_over_write(
         &self,
         ino: InodeId,
@@ -107,15 +107,16 @@ impl Namespace {
         self.commit(handing_over(ino, from, to))
     }
 
-    /// As [`hand_over_write`](Self::hand_over_write), of a file whose record is still `known`; `false` too if it is not.
+    /// As [`hand_over_write`](Self::hand_over_write), on condition that the file's record is still `known`; `false` too if it
+    /// is not.
     pub fn hand_over_unchanged(&self, known: &Inode, from: &Owner, to: &Owner) -> Result<bool> {
         let mut transaction = handing_over(known.ino, from, to);
         transaction.first.expect(Condition::Equals(keys::inode(known.ino), known.encode()?));
         self.commit(transaction)
     }
 
-    /// Gives back the right to write several files of one partition, in one commit. `false`, and nothing is
-    /// given back, when some are not this host's any more.
+    /// Gives back the right to write several files of one partition, in one commit. `false`, and nothing is given back, when
+    /// this host does not have the right to one of them any more.
     pub fn release_writes(&self, files: &[InodeId]) -> Result<bool> {
         let Some(first) = files.first() else { return Ok(true) };
         let mark = self.mark();
@@ -128,14 +129,14 @@ impl Namespace {
         self.commit(transaction)
     }
 
-    /// Who may write, if anybody.
+    /// The owner of the right to write, if there is one.
     pub fn writer(&self, ino: InodeId) -> Result<Option<Owner>> {
         let mark = self.engine.get(ino.partition(), &write_key(ino))?;
         Ok(mark.map(|mark| Owner::decode(&mark)))
     }
 
-    /// The inode with this number and who may write to it, if anybody, in one question to the metadata. Whoever is named
-    /// had the right already when the record was read.
+    /// The inode with this number, and the owner of the right to write it, if there is one, in one question to the metadata. An
+    /// owner that is named had the right already when the record was read.
     pub fn get_with_writer(&self, ino: InodeId) -> Result<(Inode, Option<Owner>)> {
         self.retry(|| {
             let found = self.stored_with_mark(ino)?;
@@ -143,7 +144,7 @@ impl Namespace {
         })
     }
 
-    /// A record and the mark beside it; `None` if a transaction had one of them, which is at its end by now.
+    /// A record and the mark beside it; `None` if a transaction held one of them, which has ended by now.
     fn stored_with_mark(&self, ino: InodeId) -> Result<Option<(Stored, Option<Value>)>> {
         let wanted = [keys::inode(ino), write_key(ino)];
         let mut found = self.engine.get_many(ino.partition(), &wanted)?.into_iter();
@@ -158,7 +159,7 @@ impl Namespace {
         Ok(Some((Stored { inode: Inode::decode(ino, &value)?, value }, mark)))
     }
 
-    /// Adds to `transaction` that the right to write is still held.
+    /// Adds to `part` the condition that this host still has the right to write.
     pub(super) fn require_write(&self, part: &mut Part, ino: InodeId) {
         part.require(Condition::Equals(write_key(ino), self.mark()), || {
             Error::Engine(
@@ -167,7 +168,7 @@ impl Namespace {
         });
     }
 
-    /// Adds to `transaction` that nobody has the right to write.
+    /// Adds to `part` the condition that no host has the right to write.
     pub(super) fn require_unwritten(part: &mut Part, ino: InodeId) {
         part.require(Condition::Absent(write_key(ino)), || {
             Error::Busy("somebody may be writing to the file".into())
@@ -175,7 +176,7 @@ impl Namespace {
     }
 }
 
-/// Passes the right to write on, if `from` has it.
+/// A transaction that passes the right to write on, on condition that `from` has it.
 fn handing_over(ino: InodeId, from: &Owner, to: &Owner) -> Transaction {
     let mut transaction = Transaction::at(ino);
     transaction.first.expect(Condition::Equals(write_key(ino), from.encode()));

@@ -17,28 +17,30 @@ use super::directory_lease::Leases;
 use super::transaction::Part;
 use crate::{CommitOutcome, Condition, Key, Mutation, Value, allowance, keys};
 
-/// Most promises at a time. Beyond it, new files are committed at once.
+/// Most promises that wait at a time. Beyond that, new files are committed at once.
 const PROMISES_MAX: usize = 256;
-/// How long to wait for another thread that is committing a promise.
+/// How long a thread waits for another one that is committing a promise.
 const UNDER_WAY_MAX: Duration = Duration::from_secs(9);
 
-/// One new file.
+/// One new file whose commit is deferred.
 #[derive(Clone)]
 struct Promise {
     dir: InodeId,
     ino: InodeId,
     /// The key of its dentry.
     name: Key,
+    /// What is to be committed.
     part: Part,
     since: Instant,
 }
 
 #[derive(Default)]
 struct Given {
+    /// Promises that nobody has begun to commit.
     waiting: HashMap<InodeId, Promise>,
-    /// Being committed now.
+    /// Promises that a thread is committing.
     under_way: HashMap<InodeId, Promise>,
-    /// Open files whose promised commit failed, or had no answer: they may not be there.
+    /// Open files whose deferred commit failed, or had no answer: they may not be there.
     broken: HashSet<InodeId>,
 }
 
@@ -48,8 +50,9 @@ pub(super) struct Promises {
     given: Mutex<Given>,
     /// Signalled when promises have been committed or broken.
     ended: Condvar,
-    /// How many wait or are under way; while there are none nobody takes the lock.
+    /// How many wait or are under way. While there are none, nobody takes the lock.
     count: AtomicUsize,
+    /// How many are broken.
     broken: AtomicUsize,
 }
 
@@ -62,7 +65,8 @@ impl Promise {
         })
     }
 
-    /// Whether a change only gives other values to keys that the promise puts, on conditions that the promise has too.
+    /// Whether the promise can take a change into its own commit: if the change only gives other values to keys that the
+    /// promise puts, on conditions that the promise has too or that hold of what it puts.
     fn takes(&self, part: &Part) -> bool {
         let is_known = |condition: &Condition| match condition {
             Condition::Equals(key, value) => self.puts(key) == Some(value),
@@ -77,7 +81,7 @@ impl Promise {
             && part.mutations.iter().all(is_put)
     }
 
-    /// Takes the values that `changes` put in place of its own.
+    /// Puts the values of `changes` in place of the promise's own.
     fn amend(&mut self, changes: &[Mutation]) {
         for mutation in &mut self.part.mutations {
             if let Mutation::Put(key, value) = mutation
@@ -116,13 +120,13 @@ impl Promise {
 }
 
 impl Promises {
-    /// Takes the promises that are `wanted`, to commit them; waits for those that another thread is committing.
+    /// Takes the promises that are `wanted`, to commit them. Waits first for those of them that another thread is committing.
     fn take(&self, wanted: impl Fn(&Promise) -> bool) -> Vec<Promise> {
         if self.count.load(Ordering::SeqCst) == 0 {
             return Vec::new();
         }
         let mut given = self.given.lock();
-        // The other thread takes no longer than one commit may.
+        // The other thread takes no longer than a commit may take.
         let until = Instant::now() + allowance::of(UNDER_WAY_MAX);
         while given.under_way.values().any(&wanted) {
             if self.ended.wait_until(&mut given, until).timed_out() {
@@ -137,6 +141,7 @@ impl Promises {
         taken
     }
 
+    /// Promises that were taken have been committed, or are broken.
     fn end(&self, taken: &[Promise], is_kept: bool) {
         let mut given = self.given.lock();
         for promise in taken {
@@ -155,6 +160,7 @@ impl Promises {
         self.broken.load(Ordering::Acquire) > 0 && self.given.lock().broken.contains(&ino)
     }
 
+    /// Forgets that the promise of a file is broken. Returns whether it was.
     fn forgive(&self, ino: InodeId) -> bool {
         if self.broken.load(Ordering::Acquire) == 0 {
             return false;
@@ -212,7 +218,8 @@ impl Namespace {
     pub(super) fn promise(&self, dir: InodeId, ino: InodeId, name: &Key, part: &Part) -> bool {
         let Some(leases) = &self.leases else { return false };
         let mut given = leases.promises.given.lock();
-        // Counted before it is assumed: a thread that gives the lease back first forbids assuming, and then looks at the count.
+        // Counted before it is assumed. A thread that gives the lease back first ends it, so that nothing more is assumed, and
+        // then looks at the count: it does not miss this promise.
         leases.promises.count.fetch_add(1, Ordering::SeqCst);
         if given.waiting.len() >= PROMISES_MAX || !leases.engine.assume(dir, name, &part.mutations)
         {
@@ -243,8 +250,8 @@ impl Namespace {
         is_amended
     }
 
-    /// Commits a change together with the promises that it depends on. `false` when the change has still to be committed by
-    /// itself, because there are no such promises or they had to be committed first.
+    /// Commits a change together with the promises that it depends on. `false` when the change still has to be committed by
+    /// itself, because there are no such promises, or they had to be committed before it.
     pub(super) fn commit_with_promises(&self, part: &Part) -> Result<bool> {
         let Some(leases) = &self.leases else { return Ok(false) };
         let taken = leases.promises.take(|promise| promise.concerns(part));
@@ -270,16 +277,16 @@ impl Namespace {
         self.keep_promises(|promise| promise.since.elapsed() >= age);
     }
 
-    /// Whether there are files that [`Namespace::create`] promised and that are not committed yet.
+    /// Whether there are files whose commit [`Namespace::create`] has deferred and that are not committed yet.
     #[must_use]
     pub fn has_promises(&self) -> bool {
         self.leases.as_ref().is_some_and(|l| l.promises.count.load(Ordering::SeqCst) > 0)
     }
 
-    /// Commits a file that was made on this host, if that was deferred: then all hosts see it.
+    /// Commits a file that was made on this host, if that was deferred. From then on all hosts see it.
     ///
     /// # Errors
-    /// [`Error::Engine`] when it was promised and could not be committed.
+    /// [`Error::Engine`] when the deferred commit failed and the file is not there.
     pub fn keep_promise(&self, ino: InodeId) -> Result<()> {
         let Some(leases) = &self.leases else { return Ok(()) };
         self.keep_promises(|promise| promise.ino == ino);
@@ -296,14 +303,14 @@ impl Namespace {
         }
     }
 
-    /// No program has the file open any more, so none asks whether it is there. Returns whether its promise was broken: then
-    /// the file may not be there, or its commit may still take effect.
+    /// To be called when no program has the file open any more, so that none asks whether it is there. Returns whether its
+    /// promise was broken: then the file may not be there, or its commit may still take effect.
     pub fn forget_promise(&self, ino: InodeId) -> bool {
         self.leases.as_ref().is_some_and(|leases| leases.promises.forgive(ino))
     }
 
-    /// This host was given up, so others may have the leases under which files were promised: these files are not committed any
-    /// more. Their closes fail.
+    /// To be called when this host was given up. Others may have the leases now under which creates were deferred, so these are
+    /// not committed any more, and closes of the files fail.
     pub fn break_promises(&self) {
         if let Some(leases) = &self.leases {
             let why = Error::Engine("this host was given up".into());
@@ -317,13 +324,13 @@ impl Namespace {
         taken.sort_by_key(|promise| (promise.part.partition, promise.since));
         for some in taken.chunk_by(|a, b| a.part.partition == b.part.partition) {
             let conditions = conditions_of(some);
-            // The close of the file tells what failed.
+            // What failed is told when the file is closed.
             let _ = self.keep_together(leases, some, &conditions, &[]);
         }
     }
 
-    /// Commits promises of one partition together with a change. When a condition does not hold, each promise is committed
-    /// alone instead, and the change not at all. Returns whether the change was committed.
+    /// Commits promises of one partition together with a change. If a condition does not hold, commits each promise by itself
+    /// instead, and not the change. Returns whether the change was committed.
     fn keep_together(
         &self,
         leases: &Leases,
@@ -353,6 +360,7 @@ impl Namespace {
         }
     }
 
+    /// Commits one promise by itself.
     fn keep_alone(&self, leases: &Leases, promise: &Promise) {
         let part = &promise.part;
         let outcome = self.retry(|| {
@@ -361,7 +369,7 @@ impl Namespace {
             match leases.engine.commit_assumed(part.partition, op, conditions, promised, &[])? {
                 CommitOutcome::Applied => Ok(Some(())),
                 CommitOutcome::Conflict { index } => match conditions.get(index) {
-                    // The lease was lost, and another host has made a file of that name.
+                    // This host has lost the lease, and another one has made a file of that name.
                     Some(Condition::Absent(key)) if *key == promise.name => Err(Error::Exists),
                     _ => match self.refusal(part, index, &[])? {
                         Some(error) => Err(error),
@@ -379,7 +387,7 @@ impl Namespace {
 }
 
 impl Leases {
-    /// The commit of these promises failed or had no answer: nobody knows whether the files are there, or will be.
+    /// The commit of these promises failed or had no answer, so nobody knows whether the files are there, or will be.
     fn break_promises(&self, promises: &[Promise], why: &Error) {
         for Promise { dir, ino, part, .. } in promises {
             tracing::warn!(%ino, %dir, error = %why, "a new file could not be recorded");
