@@ -1,9 +1,9 @@
-//! An engine in front of another that keeps what was read of the directories that this host has leased.
+//! An engine that stands in front of another one, and keeps what was read of the directories on which this host has leases.
 //!
-//! While the lease on a directory is held, no other host changes its names, its record, or the inodes that
-//! it covers without having asked for the lease back; and every change of this process comes through here.
-//! So what is kept is what the engine behind would answer. Nothing is kept of a key that a transaction
-//! holds, for whoever ends that transaction asks nobody.
+//! While this host has the lease on a directory, no other host changes its names, its record, or the inodes that the lease
+//! covers without asking for the lease back first, and every change of this process passes through here. So what is kept is
+//! what the engine behind would answer. Nothing is kept of a key that a transaction holds, because any host may end that
+//! transaction without asking for the lease.
 
 mod assumed;
 mod changes;
@@ -30,11 +30,11 @@ const PAGE: usize = 1000;
 /// Bodies read at once.
 const BODY_PAGE: usize = 128;
 
-/// The engine with its memory.
+/// The engine behind, and what is kept of it.
 pub(crate) struct LeasedEngine {
     inner: Arc<dyn MetaEngine>,
     table: Mutex<Table>,
-    /// Whether answers may come from what is kept.
+    /// Whether answers may come from what is kept: not while other hosts may have given this one up.
     is_valid: Box<dyn Fn() -> bool + Send + Sync>,
     hits: AtomicU64,
     /// Commits of this process that have begun, and that have ended.
@@ -42,7 +42,7 @@ pub(crate) struct LeasedEngine {
 }
 
 impl LeasedEngine {
-    /// While `is_valid` says no, everything is read from `inner`.
+    /// An engine in front of `inner`. While `is_valid` says no, everything is read from `inner`.
     pub(crate) fn new(
         inner: Arc<dyn MetaEngine>,
         is_valid: impl Fn() -> bool + Send + Sync + 'static,
@@ -51,8 +51,8 @@ impl LeasedEngine {
         Self { inner, table, is_valid, hits: AtomicU64::new(0), commits: AtomicU64::new(0) }
     }
 
-    /// How many commits of this process have begun and ended, counted together. While that stays the same it has changed
-    /// nothing.
+    /// How many commits of this process have begun and ended, counted together. While that stays the same, this process has
+    /// changed nothing.
     pub(crate) fn commits_seen(&self) -> u64 {
         self.commits.load(SeqCst)
     }
@@ -61,7 +61,7 @@ impl LeasedEngine {
         (self.is_valid)()
     }
 
-    /// Nothing is kept from now on.
+    /// Forgets everything, as all leases have ended.
     pub(crate) fn drop_all(&self) {
         let mut table = self.table.lock();
         for dir in table.all_held() {
@@ -69,20 +69,20 @@ impl LeasedEngine {
         }
     }
 
-    /// The lease on `dir` is held from now on, by no other host if this one `is_alone`.
+    /// This host has the lease on `dir` from now on; with `is_alone` no other host has it.
     pub(crate) fn begin(&self, dir: InodeId, is_alone: bool) {
         self.table.lock().begin(dir, is_alone);
     }
 
-    /// Answers as if `mutations`, which make a new name in `dir`, were committed already, until they are, or are
-    /// [renounced](Self::renounce). `false`, and nothing is done, unless the lease is held, was held by this host alone at some
-    /// moment, and shows that the name is free.
+    /// From now on reads are answered as if `mutations`, which make a new name in `dir`, were committed, until they are, or are
+    /// [renounced](Self::renounce). `false`, and nothing is done, unless this host has the lease, was the only one with it at
+    /// some moment, and knows that the name is free.
     pub(crate) fn assume(&self, dir: InodeId, name: &[u8], mutations: &[Mutation]) -> bool {
         self.is_valid() && self.table.lock().assume(dir, name, mutations)
     }
 
-    /// Changes what is assumed of a new file in `dir` to what `mutations` put. `false`, and nothing is done, unless all of
-    /// these keys are assumed and answers may come from what is kept.
+    /// Replaces what is assumed of a new file in `dir` by what `mutations` put. `false`, and nothing is done, unless something
+    /// is assumed of each of these keys, and answers may come from what is kept.
     pub(crate) fn amend(&self, dir: InodeId, mutations: &[Mutation]) -> bool {
         let is_amended = self.is_valid() && self.table.lock().amend(dir, mutations);
         if is_amended {
@@ -92,14 +92,14 @@ impl LeasedEngine {
         is_amended
     }
 
-    /// What was assumed will not be committed: `dir` is read anew.
+    /// What was assumed will not be committed, or may have been: nothing of `dir` is kept for a while.
     pub(crate) fn renounce(&self, dir: InodeId, mutations: &[Mutation]) {
         let mut table = self.table.lock();
         table.confirm(mutations);
         table.doubt(dir);
     }
 
-    /// Nothing of `dir` is kept from now on; whether it was leased.
+    /// Forgets everything of `dir`, as its lease has ended. Returns whether there was one.
     pub(crate) fn drop_lease(&self, dir: InodeId) -> bool {
         self.table.lock().end(dir)
     }
@@ -116,7 +116,8 @@ impl LeasedEngine {
         self.table.lock().take_misses(dir)
     }
 
-    /// Reads all names of a leased directory of at most so many, and the inodes that its lease covers.
+    /// Reads all names of a leased directory, and the inodes that its lease covers. Gives up if there are more names than
+    /// `names_max`.
     pub(crate) fn fetch(&self, dir: InodeId, names_max: usize) -> Result<()> {
         if self.table.lock().is_complete(dir) {
             return Ok(());
@@ -161,7 +162,7 @@ impl LeasedEngine {
         Ok(())
     }
 
-    /// Reads bodies of files in a leased directory that are not known yet, at most so many.
+    /// Reads bodies of files in a leased directory that are not known yet, at most `limit` of them.
     pub(crate) fn fetch_bodies(&self, dir: InodeId, limit: usize) -> Result<()> {
         let files = self.table.lock().without_body(dir, limit);
         for some in files.chunks(BODY_PAGE) {
@@ -179,7 +180,7 @@ impl LeasedEngine {
         Ok(())
     }
 
-    /// Runs a read of the engine behind, whose answer may be learned.
+    /// Runs a read of the engine behind. What it brings may be kept, if it is still valid then.
     fn reading<T>(&self, read: impl FnOnce(Reading) -> Result<T>) -> Result<T> {
         let reading = self.table.lock().changes.start_reading();
         let outcome = read(reading);
@@ -187,8 +188,8 @@ impl LeasedEngine {
         outcome
     }
 
-    /// As [`MetaEngine::get`], but not from what is kept, which is older for a moment while a commit of this process is under
-    /// way. What is assumed counts, since the engine does not have it.
+    /// As [`MetaEngine::get`], but not from what is kept: that is older than the engine for a moment, while a commit of this
+    /// process ends. What is assumed is returned, since the engine does not have it.
     pub(crate) fn get_committed(
         &self,
         partition: PartitionId,
@@ -200,7 +201,7 @@ impl LeasedEngine {
         }
     }
 
-    /// As [`MetaEngine::get_follow`], past what is kept.
+    /// As [`MetaEngine::get_follow`], but not from what is kept; see [`get_committed`](Self::get_committed).
     pub(crate) fn get_follow_committed(
         &self,
         partition: PartitionId,
@@ -228,7 +229,7 @@ impl LeasedEngine {
                 && let Some(named) = follow(first)
             {
                 table.learn(reading, &named, Some(second));
-                // The engine lacks what is assumed.
+                // The engine does not have the merges that are assumed, so what is kept is newer.
                 if table.assumed.merges(&named)
                     && let Some(Some(known)) = table.find(&named).filter(|_| is_valid)
                 {
@@ -255,7 +256,7 @@ impl LeasedEngine {
         known
     }
 
-    /// Commits what was assumed, and `mutations` after it.
+    /// Commits what was assumed, and then `mutations`, in one commit.
     pub(crate) fn commit_assumed(
         &self,
         partition: PartitionId,
@@ -266,7 +267,7 @@ impl LeasedEngine {
     ) -> Result<CommitOutcome> {
         let touched = kept_keys(mutations);
         let leases = self.table.lock().changes.begin(&touched);
-        // A key that the change sets or removes itself need not be set before.
+        // A key that `mutations` set or remove need not be set before.
         let replaces = |mutation: &Mutation| {
             matches!(mutation, Mutation::Put(..))
                 && mutations.iter().any(|m| {
@@ -289,8 +290,8 @@ impl LeasedEngine {
             }
             Ok(CommitOutcome::Conflict { index }) => {
                 table.give_up(&touched, leases, true);
-                // What was kept was wrong, or another thread was faster: these keys are read anew. Not so those that only had
-                // to be free of transactions, unless it is they that failed.
+                // What was kept was wrong, or another thread has changed it: the keys of the conditions are read anew. A key
+                // that only had to be free of transactions is kept, unless its condition is the one that failed.
                 for (at, condition) in conditions.iter().enumerate() {
                     if let Some(key) = stated_key(condition).filter(|key| is_kept(key))
                         && (at == *index || !matches!(condition, Condition::Unheld(_)))
@@ -390,7 +391,7 @@ impl MetaEngine for LeasedEngine {
             self.hits.fetch_add(1, Relaxed);
             return Ok(listed);
         }
-        // Looked at before: what is committed meanwhile is found in one place or the other.
+        // What is assumed is read first: if it is committed meanwhile, the scan finds it in the engine as well.
         let assumed = self.table.lock().assumed.scan(partition, prefix, after);
         let found = self.inner.scan(partition, prefix, after, limit)?;
         Ok(assumed::merged(found, assumed, limit))
@@ -431,7 +432,7 @@ fn kept_keys(mutations: &[Mutation]) -> Vec<Key> {
     touched
 }
 
-/// The directories that no other host may have the lease on.
+/// The directories of which a condition says that no other host has the lease.
 fn leases_in(conditions: &[Condition]) -> impl Iterator<Item = InodeId> {
     conditions.iter().filter_map(|condition| match condition {
         Condition::AbsentOr(lease, _) => keys::inode_of(lease),
@@ -452,8 +453,8 @@ const fn stated_key(condition: &Condition) -> Option<&Key> {
 }
 
 impl Inode {
-    /// The directory whose lease covers this inode: a directory's own, and for any other the one that has
-    /// its only name, if both have one partition.
+    /// The directory whose lease covers this inode: for a directory its own, and for any other inode that of the directory with
+    /// its only name, if both are in one partition.
     #[must_use]
     pub fn covered_by(&self) -> Option<InodeId> {
         if self.is_directory() {

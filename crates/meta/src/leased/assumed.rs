@@ -1,4 +1,4 @@
-//! What deferred creates will put: their commits are promised and not made yet.
+//! What is assumed: the records that deferred creates will put, and that the engine does not have yet.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -9,16 +9,16 @@ use crate::{Key, Mutation, Value, keys};
 
 #[derive(Default)]
 pub(super) struct Assumed {
-    /// Values of keys that only the promised commits change.
+    /// The values that the deferred commits will put.
     values: BTreeMap<Key, Value>,
-    /// Directories that such commits will merge into.
+    /// The records of directories that the deferred commits will merge into.
     merged: HashMap<Key, Merging>,
 }
 
 #[derive(Default)]
 struct Merging {
     commits: u32,
-    /// Other commits merge into the directory too, and the engine may apply them in another order.
+    /// Several commits merge into the directory at this time, and the engine may apply them in another order than was assumed.
     has_others: bool,
 }
 
@@ -37,7 +37,7 @@ impl Assumed {
         }
     }
 
-    /// Replaces values that were assumed; `false`, and nothing is done, if `mutations` do anything else.
+    /// Replaces values that are assumed. `false`, and nothing is done, if `mutations` do anything else.
     pub(super) fn replace(&mut self, mutations: &[Mutation]) -> bool {
         let is_assumed = |mutation: &Mutation| matches!(mutation, Mutation::Put(key, _) if self.values.contains_key(key));
         if !mutations.iter().all(is_assumed) {
@@ -51,7 +51,7 @@ impl Assumed {
         true
     }
 
-    /// The commits are made or given up. Returns the directories whose record is not known any more.
+    /// The commits have been made or given up. Returns the directories whose record is not known for sure any more.
     pub(super) fn end(&mut self, mutations: &[Mutation]) -> Vec<Key> {
         let mut unsure = Vec::new();
         for mutation in mutations {
@@ -105,7 +105,7 @@ impl Assumed {
     }
 }
 
-/// A page of at most `limit` records of `found`, which is such a page itself, and `assumed`.
+/// A page of at most `limit` records, of those that the engine has, of which `found` is such a page, and of `assumed`.
 pub(super) fn merged(
     mut found: Vec<(Key, Value)>,
     assumed: Vec<(Key, Value)>,
@@ -114,11 +114,11 @@ pub(super) fn merged(
     if assumed.is_empty() {
         return found;
     }
-    // Beyond a full page there may be more that was found.
+    // If `found` is a full page, the engine may have more records behind its last one.
     let end = found.last().filter(|_| found.len() >= limit).map(|(key, _)| key.clone());
     let is_within = |key: &Key| end.as_ref().is_none_or(|end| key <= end);
     found.extend(assumed.into_iter().filter(|(key, _)| is_within(key)));
-    // What was found comes first of two of one key.
+    // Of two records with one key the one that the engine has comes first, and stays.
     found.sort_by(|(a, _), (b, _)| a.cmp(b));
     found.dedup_by(|(b, _), (a, _)| a == b);
     found.truncate(limit);

@@ -1,13 +1,13 @@
-//! Which keys commits of this process are changing, and have changed while something was being read.
+//! Notes on which keys commits of this process change while something is being read, so that nothing outdated is kept.
 
 use std::collections::HashMap;
 
 use crate::Key;
 
-/// Changes remembered for reads under way, at most.
+/// Most changes that are remembered for reads under way.
 const LOG_MAX: usize = 10_000;
 
-/// A read under way: what it brings may be kept unless its key has changed since.
+/// A read under way: what it brings of a key may be kept if the key has not changed since it began.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reading {
     era: u64,
@@ -18,19 +18,20 @@ pub(crate) struct Reading {
 #[derive(Default)]
 struct Changing {
     commits: u32,
-    /// Several commits changed it at once, so that it is not known which one the engine applied last.
+    /// Several commits have changed it at the same time, so that it is not known which one the engine applied last.
     is_contended: bool,
 }
 
 #[derive(Default)]
 pub(super) struct Changes {
-    /// Grows when a lease begins or ends, and when the outcome of a change is unknown: what was being read meanwhile is not
-    /// kept.
+    /// Grows when a lease begins or ends, when a name is forgotten, and when the log is full: what reads bring that began in an
+    /// earlier era is not kept.
     era: u64,
+    /// How many reads are under way.
     readings: usize,
-    /// Leases that have begun.
+    /// How many leases have begun.
     leases: u64,
-    /// Keys changed since the oldest reading began.
+    /// The keys that have changed since the oldest read under way began.
     log: Vec<Key>,
     changing: HashMap<Key, Changing>,
 }
@@ -68,14 +69,14 @@ impl Changes {
         reading.era == self.era
     }
 
-    /// Whether what a reading brought of `key` is still valid.
+    /// Whether what a read brought of `key` is still valid: neither has the key changed since, nor is a commit changing it.
     pub(super) fn is_fresh(&self, reading: Reading, key: &[u8]) -> bool {
         self.is_of_this_era(reading)
             && !self.changing.contains_key(key)
             && !self.log.get(reading.from..).unwrap_or_default().iter().any(|k| **k == *key)
     }
 
-    /// Commits that change `keys` begin. Returns the `leases` for [`Changes::end`].
+    /// A commit that changes `keys` begins. Returns the `leases` for [`Changes::end`].
     pub(super) fn begin(&mut self, keys: &[Key]) -> u64 {
         for key in keys {
             let changing = self.changing.entry(key.clone()).or_default();
@@ -90,7 +91,7 @@ impl Changes {
         self.changing.contains_key(key)
     }
 
-    /// Notes that `key` changes: what readings under way bring of it is not valid.
+    /// Notes that `key` changes: what reads under way bring of it is not valid.
     pub(super) fn note(&mut self, key: &Key) {
         if self.readings > 0 {
             self.log.push(key.clone());
@@ -100,9 +101,9 @@ impl Changes {
         }
     }
 
-    /// A change of `key` has ended that began when there had been so many `leases`. Returns whether its value is known to be
-    /// the latest: no other commit here changed the key at that time, and no lease has begun since, so no other host changed it
-    /// either.
+    /// A change of `key` has ended, which began when so many `leases` had begun. Returns whether the value that it put is known
+    /// to be the latest: no other commit here has changed the key at the same time, and no lease has begun since, so no other
+    /// host has changed it either.
     pub(super) fn end(&mut self, key: &Key, leases: u64) -> bool {
         self.note(key);
         let Some(changing) = self.changing.get_mut(key) else { return false };

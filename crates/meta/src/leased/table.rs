@@ -13,12 +13,12 @@ use super::kept_keys;
 use crate::engines::is_unheld;
 use crate::{Inode, Key, Mutation, Value, keys, merge};
 
-/// Names and inodes kept, at most.
+/// Most names that are kept, and most inodes.
 const RECORDS_MAX: usize = 400_000;
-/// Bytes of bodies kept, at most.
+/// Most bytes of bodies that are kept.
 const BODY_BYTES_MAX: usize = 64 << 20;
 
-/// For this long a commit without an answer may still take effect: a server may have received it and not have got to it.
+/// How long a commit without an answer may still take effect: a server may have received it, and not have come to it yet.
 const DOUBT: Duration = Duration::from_secs(10);
 
 /// A leased directory.
@@ -26,24 +26,25 @@ const DOUBT: Duration = Duration::from_secs(10);
 struct Held {
     /// The directory's own record.
     record: Option<Value>,
-    /// Names that are known; `None` for one that is known to mean nothing.
+    /// The names that are known, by their keys; `None` for one that is known not to be there.
     names: BTreeMap<Key, Option<Value>>,
     /// Every name is known.
     is_complete: bool,
     /// Inodes of names in it, directories aside.
     inodes: HashSet<InodeId>,
-    /// Names and bodies that were asked for and not known, since the last look.
+    /// How many names and bodies were asked for and not known, since [`Table::take_misses`].
     misses: u32,
-    /// At some moment since this host got the lease no other host had it. A host that has never been alone defers no creates:
-    /// so of two hosts only one can have to ask the other before it can give its lease back.
+    /// At some moment since this host got the lease, no other host had it. Only then are creates deferred. Before a host with
+    /// deferred creates can give its lease back, it may have to ask the other hosts for theirs. So of two hosts only one can
+    /// have to ask the other, and they never wait for each other.
     was_alone: bool,
 }
 
-/// An inode, no directory, that a lease covers.
+/// An inode that is covered by the lease on another inode, its directory.
 struct Covered {
     dir: InodeId,
     record: Value,
-    /// The body beside it, if it has been read: `None` inside for one that is not there.
+    /// The body beside it, if that is known; `Some(None)` if it is known that there is none.
     body: Option<Option<Value>>,
 }
 
@@ -51,7 +52,8 @@ struct Covered {
 pub(super) struct Table {
     held: HashMap<InodeId, Held>,
     inodes: HashMap<InodeId, Covered>,
-    /// Directories of which nothing is kept until that moment, because a commit without an answer may still change them.
+    /// Directories of which nothing is kept until the time that is given, because a commit without an answer may still change
+    /// them.
     doubted: HashMap<InodeId, Instant>,
     names: usize,
     body_bytes: usize,
@@ -60,13 +62,14 @@ pub(super) struct Table {
 }
 
 impl Table {
+    /// This host has the lease on `dir` from now on; with `is_alone` no other host has it.
     pub(super) fn begin(&mut self, dir: InodeId, is_alone: bool) {
         self.changes.begin_lease();
         self.held.entry(dir).or_default().was_alone = is_alone;
     }
 
-    /// A commit took effect on condition that no other host has the lease on `dir`; it began when there had been so many
-    /// `leases`.
+    /// A commit took effect on condition that no other host has the lease on `dir`. It began when so many `leases` had begun:
+    /// only if that is still so the condition held under the present lease.
     pub(super) fn note_alone(&mut self, dir: InodeId, leases: u64) {
         if self.changes.leases() == leases
             && let Some(held) = self.held.get_mut(&dir)
@@ -75,7 +78,7 @@ impl Table {
         }
     }
 
-    /// Forgets all of a directory. Returns whether it was leased.
+    /// Forgets everything of a directory, as its lease has ended. Returns whether there was one.
     pub(super) fn end(&mut self, dir: InodeId) -> bool {
         let Some(held) = self.held.remove(&dir) else { return false };
         self.changes.begin_era();
@@ -95,7 +98,8 @@ impl Table {
         self.doubted.get(&dir).is_some_and(|until| Instant::now() < *until)
     }
 
-    /// Keeps nothing of a directory for a while.
+    /// Forgets everything of a directory, and keeps nothing of it for a while, because a commit without an answer may still
+    /// change it.
     pub(super) fn doubt(&mut self, dir: InodeId) {
         let now = Instant::now();
         self.doubted.retain(|_, until| now < *until);
@@ -119,8 +123,8 @@ impl Table {
         self.held.get(&dir).is_some_and(|held| held.is_complete)
     }
 
-    /// A reading has brought `names`, which are all names of the directory: it is complete, if all of them were kept. A name
-    /// that a commit changes at the same time is not kept.
+    /// A read has brought `names`, which are all names of the directory. It is complete if all of them are kept; a name that a
+    /// commit changes at the same time is not.
     pub(super) fn complete<'n>(
         &mut self,
         reading: Reading,
@@ -136,7 +140,7 @@ impl Table {
         }
     }
 
-    /// The value of a key, if it is known; `None` inside for a key that is known to have none.
+    /// The value of a key, if it is known; `Some(None)` for a key that is known to have none.
     pub(super) fn find(&mut self, key: &[u8]) -> Option<Option<Value>> {
         let ino = keys::inode_of(key)?;
         match *key.first()? {
@@ -164,7 +168,8 @@ impl Table {
         }
     }
 
-    /// The records of a complete directory, from the first that comes after `after`.
+    /// Up to `limit` names of a directory, as records, from the first that comes after `after`; `None` if not all names are
+    /// known.
     pub(super) fn list(
         &self,
         dir: InodeId,
@@ -178,7 +183,7 @@ impl Table {
         Some(named.take(limit).collect())
     }
 
-    /// The inodes of a directory that have a body which is not known yet.
+    /// Up to `limit` inodes of a directory that have a body which is not known yet.
     pub(super) fn without_body(&self, dir: InodeId, limit: usize) -> Vec<InodeId> {
         let Some(held) = self.held.get(&dir) else { return Vec::new() };
         let lacks_body = |ino: &&InodeId| {
@@ -191,14 +196,15 @@ impl Table {
         held.inodes.iter().filter(lacks_body).take(limit).copied().collect()
     }
 
-    /// Keeps what a reading brought, if a lease covers it and it is still valid.
+    /// Keeps what a read brought of a key, if a lease covers it and it is still valid.
     pub(super) fn learn(&mut self, reading: Reading, key: &Key, value: Option<&Value>) {
         if self.changes.is_fresh(reading, key) && !self.assumed.merges(key) {
             self.set(key, value);
         }
     }
 
-    /// Takes over what a commit of this process changed; it began when there had been so many `leases`.
+    /// A commit of this process was applied, which began when so many `leases` had begun: keeps what it changed, where that is
+    /// known to be the latest.
     pub(super) fn apply(&mut self, mutations: &[Mutation], touched: &[Key], leases: u64) {
         let mut unsure: Vec<&Key> = Vec::new();
         for key in touched {
@@ -270,8 +276,9 @@ impl Table {
         }
     }
 
-    /// Names that were assumed have been committed, except those that the same commit has `touched` again. If the lease ended
-    /// and began anew in between, what was read of the directory lacks them, so they are forgotten.
+    /// Names that were assumed have been committed, except those that the same commit has `touched` again. If the lease has
+    /// ended and another has begun since they were assumed, what was read under that one may lack them: then they are
+    /// forgotten.
     pub(super) fn note_made(&mut self, assumed: &[Mutation], touched: &[Key]) {
         for mutation in assumed {
             let key = mutation.key();
@@ -283,7 +290,7 @@ impl Table {
         }
     }
 
-    /// A commit of this process failed, or had no answer.
+    /// A commit of this process failed, which `is_known_to_fail`, or had no answer: forgets what may not be the latest.
     pub(super) fn give_up(&mut self, touched: &[Key], leases: u64, is_known_to_fail: bool) {
         for key in touched {
             let was_alone = self.changes.end(key, leases);
@@ -293,7 +300,7 @@ impl Table {
         }
     }
 
-    /// Forgets what is known of a key.
+    /// Forgets what is known of a key, which is read anew then.
     pub(super) fn forget(&mut self, key: &[u8]) {
         let Some(ino) = keys::inode_of(key) else { return };
         match key.first() {
@@ -301,7 +308,7 @@ impl Table {
                 let Some(held) = self.held.get_mut(&ino) else { return };
                 held.is_complete = false;
                 self.names -= usize::from(held.names.remove(key).is_some());
-                // A listing that is being read must not pass for complete.
+                // A listing that is being read now must not make the directory complete.
                 self.changes.begin_era();
             }
             Some(&keys::INODE) => match self.held.get_mut(&ino) {
@@ -316,7 +323,7 @@ impl Table {
     fn set(&mut self, key: &Key, value: Option<&Value>) {
         let Some(ino) = keys::inode_of(key) else { return };
         if value.is_some_and(|value| !is_unheld(value)) && key.first() != Some(&keys::BODY) {
-            // A transaction holds the key, and any host may end that without asking for the lease.
+            // A transaction holds the key, and any host may end that transaction without asking for the lease.
             return self.forget(key);
         }
         match key.first() {

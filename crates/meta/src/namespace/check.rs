@@ -1,7 +1,7 @@
-//! Whether the records of a store agree with each other, and mending them where they do not.
+//! The check: whether the records of a store agree with each other, and repairs where they do not.
 //!
-//! Made for a store that nobody else uses meanwhile. Records are streamed in pages; kept in memory are
-//! some 100 bytes an inode.
+//! It is for a store that nobody else uses meanwhile. Records are read in pages; about 100 bytes of each inode are kept in
+//! memory.
 
 mod damage;
 mod known;
@@ -16,8 +16,8 @@ use self::damage::Damage;
 use self::survey::Survey;
 use super::Namespace;
 
-/// Mending one thing can bring another to light (an adopted directory changes the counts of its new
-/// parent), so the store is surveyed again, so many times at most.
+/// A repair can bring more damage to light: a directory that gets a name in `/lost+found` changes the counts there. So all
+/// records are read again after repairs, at most so many times.
 const ROUNDS_MAX: usize = 8;
 
 /// How far a check is.
@@ -36,7 +36,7 @@ pub struct CheckReport {
     pub inodes: u64,
     /// Names read.
     pub names: u64,
-    /// Unlinked inodes that wait to be reaped; no damage.
+    /// Orphans, which wait to be removed. They are no damage.
     pub orphans: u64,
     /// Everything that was wrong.
     pub findings: Vec<Finding>,
@@ -81,8 +81,8 @@ impl fmt::Display for Finding {
 }
 
 impl Namespace {
-    /// Checks that all records agree; with `repair`, mends what can be mended without guessing at
-    /// anyone's data. Unnamed inodes are adopted by `/lost+found`.
+    /// Checks that all records agree. With `repair`, repairs what can be repaired without guessing what users' data was; inodes
+    /// without a name get one in `/lost+found`. `progress` is called after each page.
     pub fn check(
         &self,
         repair: bool,
@@ -96,7 +96,7 @@ impl Namespace {
             for damage in &damages {
                 let finding = self.deal_with(damage, repair)?;
                 mended |= matches!(finding.outcome, Outcome::Repaired(_));
-                // What cannot be mended comes up again in every round.
+                // Damage that cannot be repaired is found in every round again.
                 if !report.findings.contains(&finding) {
                     report.findings.push(finding);
                 }

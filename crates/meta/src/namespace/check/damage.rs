@@ -1,4 +1,4 @@
-//! The kinds of damage, and how each reads.
+//! The kinds of damage, and the words for each.
 
 use std::fmt;
 
@@ -17,12 +17,12 @@ pub(super) struct Name {
 /// One disagreement between records.
 #[derive(Clone, Debug)]
 pub(super) enum Damage {
-    /// A participant waits for a decision, or has yet to carry it out.
+    /// A participant waits for the decision of a transaction, or has not carried it out.
     Unfinished {
         partition: PartitionId,
         transaction: OpId,
     },
-    /// A key held by a transaction without a record.
+    /// A transaction holds the key, but has no record.
     LostIntent {
         partition: PartitionId,
         key: Key,
@@ -35,24 +35,29 @@ pub(super) enum Damage {
         dir: InodeId,
         key: Key,
     },
+    /// A name whose directory is no directory, or is not there.
     NameInNoDirectory(Name),
     NameWithoutInode {
         name: Name,
         ino: InodeId,
     },
+    /// A name says another kind of file than its inode, which is of `kind`.
     WrongKind {
         name: Name,
         ino: InodeId,
         kind: FileKind,
     },
+    /// A name whose key has the wrong hash; `value` is its dentry.
     Misplaced {
         name: Name,
         value: Value,
     },
+    /// A further name of a directory, which can have only one.
     SecondName {
         name: Name,
         ino: InodeId,
     },
+    /// A directory whose only name is another one than its record says.
     WrongParent {
         name: Name,
         ino: InodeId,
@@ -73,10 +78,12 @@ pub(super) enum Damage {
         is: u64,
         should: u64,
     },
+    /// A record in `table` of an inode that is not there, or should have none.
     Stray {
         table: u8,
         ino: InodeId,
     },
+    /// Whether the inode's record says that there are extended attributes is not what it should.
     XattrFlag {
         ino: InodeId,
         should: bool,
@@ -86,12 +93,14 @@ pub(super) enum Damage {
         is: RecordedHints,
         should: RecordedHints,
     },
+    /// The inode's record says that there are sums, and there are none.
     ChecksumFlag {
         ino: InodeId,
     },
     LostBody {
         ino: InodeId,
     },
+    /// The ledger names a backing file that belongs to an inode.
     UsedButFree {
         backing: BackingRef,
         partition: PartitionId,
@@ -107,6 +116,7 @@ pub(super) enum Damage {
         is: u64,
         should: u64,
     },
+    /// A high-water mark that is not above all numbers in use; `should` is the highest of these.
     LowMark {
         partition: PartitionId,
         mark: String,

@@ -1,4 +1,4 @@
-//! What was read of inodes and directories, until it is held against the rest.
+//! What a check has read of inodes and directories, to compare it with the other records.
 
 use intarsia_types::{FileKind, InodeId, Layout, RecordedHints};
 
@@ -6,13 +6,14 @@ use crate::Inode;
 
 /// What was read of one inode.
 pub(super) struct Known {
-    /// `None` when the record cannot be read; then nothing more is concluded about it.
+    /// `None` when the record cannot be read: then nothing more is concluded about the inode.
     pub(super) kind: Option<FileKind>,
+    /// How many links its record says.
     pub(super) links: u32,
-    /// Names found.
+    /// How many names were found.
     pub(super) names: u32,
     pub(super) has_xattrs: bool,
-    /// What its record says; `None` if that does not note them.
+    /// The hints that its record says; `None` if it does not note them.
     pub(super) hints: Option<RecordedHints>,
     pub(super) checksummed: bool,
     /// Whether its body is a record and holds bytes.
@@ -20,6 +21,7 @@ pub(super) struct Known {
     pub(super) found: Found,
 }
 
+/// Whether the body of an inode is a record of its own, and holds bytes.
 #[derive(PartialEq, Eq)]
 pub(super) enum Body {
     None,
@@ -44,12 +46,12 @@ pub(super) struct KnownDir {
     pub(super) entries: u64,
     pub(super) found_entries: u64,
     pub(super) found_subdirs: u32,
-    /// Whether the name that it knows as its own exists.
+    /// Whether the name that its record says was found.
     pub(super) has_own_name: bool,
     pub(super) walk: Walk,
 }
 
-/// Whether the way up from a directory has been followed.
+/// Whether the parents of a directory have been followed up to the root.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Walk {
     Not,

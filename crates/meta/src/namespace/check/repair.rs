@@ -1,4 +1,4 @@
-//! Mending each kind of damage.
+//! How each kind of damage is repaired.
 
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ impl Namespace {
             Damage::XattrFlag { ino, should } => {
                 self.set(*ino, |inode| {
                     inode.has_xattrs = *should;
-                    // Noted anew from the attributes.
+                    // The commit notes them anew from the attributes.
                     inode.hints = None;
                 })?;
                 repaired("the inode was told")
@@ -102,7 +102,7 @@ impl Namespace {
         }
     }
 
-    /// Commits without a condition: a check has the store to itself.
+    /// Commits without a condition: nobody else uses the store during a check.
     fn force(&self, partition: PartitionId, build: impl FnOnce(&mut Part)) -> Result<()> {
         let mut transaction = Transaction::in_partition(partition);
         build(&mut transaction.first);
@@ -136,7 +136,8 @@ impl Namespace {
         }
     }
 
-    /// Takes the name from a directory that lies within itself; the next round finds it unnamed.
+    /// Removes the name of a directory that lies within itself. The next round finds it without a name, and gives it one in
+    /// `/lost+found`.
     fn break_loop(&self, ino: InodeId) -> Result<Outcome> {
         let dir = self.get(ino)?;
         let key = self.dentry_key(dir.parent, &dir.name).to_bytes();

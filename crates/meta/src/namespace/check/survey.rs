@@ -1,4 +1,4 @@
-//! One reading of all records, and what disagrees.
+//! Reads all records once, and finds where they disagree.
 
 use std::collections::BTreeMap;
 
@@ -23,11 +23,13 @@ type Progress<'p> = &'p mut dyn FnMut(CheckProgress);
 pub(super) struct Survey {
     inodes: BTreeMap<InodeId, Known>,
     dirs: BTreeMap<InodeId, KnownDir>,
-    /// Who has which backing file to itself.
+    /// The inode that each backing file belongs to alone.
     owners: BTreeMap<BackingRef, InodeId>,
+    /// Pack files, each with one of the inodes that it has bytes of.
     packs: BTreeMap<BackingRef, InodeId>,
+    /// The highest number of a backing file of each tier.
     last_file: BTreeMap<TierId, u64>,
-    /// Directories under another name than they know.
+    /// Names of directories that are not those which their records say.
     strangers: Vec<(InodeId, Name)>,
     names: u64,
     /// Whether a name or inode cannot be read. Then nothing is concluded from the absence of names.
@@ -40,7 +42,7 @@ impl Survey {
         let mut survey = Self::default();
         survey.read(ns, "changes", keys::TRANSACTION, progress, Self::transaction)?;
         if !survey.damages.is_empty() {
-            // Nothing can be said of what unfinished changes hold, nor of the counts.
+            // Nothing can be said of the keys that unfinished transactions hold, nor of the counts.
             return Ok(survey);
         }
         survey.read(ns, "inodes", keys::INODE, progress, Self::inode)?;
@@ -101,7 +103,7 @@ impl Survey {
 
     fn transaction(&mut self, ns: &Namespace, partition: PartitionId, key: &Key, value: &Value) {
         let Some(transaction) = keys::split_transaction(key) else { return };
-        // A decision waits for nothing but its removal, and so does what has nothing to do when it was made.
+        // A decision has only to be removed, and so has the record of an unknown part once the decision was to commit.
         let is_over = match Pending::decode(value) {
             Ok(Pending::Committed { .. } | Pending::Aborted) => true,
             Ok(Pending::Prepared(prepared)) if prepared.on_commit.is_empty() => {
@@ -116,7 +118,7 @@ impl Survey {
         self.damages.push(Damage::Unfinished { partition, transaction });
     }
 
-    /// Whether a transaction holds the key. None has a record any more, or nothing else would be read.
+    /// Whether the value is an intent. If so it is damage, since this is called only while no transaction is unfinished.
     fn is_held(&mut self, partition: PartitionId, key: &Key, value: &Value) -> bool {
         if Intent::of(key, value).is_none() {
             return false;
@@ -201,7 +203,7 @@ impl Survey {
         self.readable_name(name, dentry, (hash == right_hash).then_some(hash));
     }
 
-    /// `hash` is absent when the name is misplaced.
+    /// Takes in a name of a known directory. `hash` is `None` if the name's key has the wrong one.
     fn readable_name(&mut self, name: Name, dentry: Dentry, hash: Option<u64>) {
         let ino = dentry.ino;
         let Some(known) = self.inodes.get_mut(&ino) else {
@@ -267,7 +269,7 @@ impl Survey {
         });
     }
 
-    /// Notes a record that belongs to an inode; `fits` says whether the inode wants it.
+    /// Takes in a record that belongs to an inode. `fits` notes that and says whether the inode should have it.
     fn beside(&mut self, table: u8, key: &Key, fits: impl FnOnce(&mut Known) -> bool) {
         let Some(ino) = keys::inode_of(key) else { return };
         let is_stray = match self.inodes.get_mut(&ino) {
@@ -291,8 +293,8 @@ impl Survey {
         }
     }
 
-    /// A directory under a name that it does not know as its own has either lost track of itself, or
-    /// has one name too many.
+    /// Decides about names of directories that their records do not say: if the name that the record says was found, or it is
+    /// the root, the other is a second name; else the record says the wrong one.
     fn judge_strangers(&mut self) {
         for (ino, name) in std::mem::take(&mut self.strangers) {
             let Some(dir) = self.dirs.get_mut(&ino) else { continue };
@@ -347,8 +349,8 @@ impl Survey {
         }
     }
 
-    /// Follows the way up from every directory once. One that has no name ends a way: it is reported
-    /// as such.
+    /// Follows the parents of every directory, and those of each directory only once. A directory without a name ends that: it
+    /// is reported as such.
     fn judge_loops(&mut self) {
         let all: Vec<InodeId> = self.dirs.keys().copied().collect();
         for ino in all {
