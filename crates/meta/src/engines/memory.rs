@@ -1,6 +1,6 @@
-//! An engine that forgets everything when it is dropped: ordered maps, one lock a partition.
+//! The engine in memory, which forgets everything when it is dropped: an ordered map with a lock for each partition.
 //!
-//! It can take commits back, for simulations of servers that lose what their replicas do not have yet.
+//! It can take commits back, for simulations of metadata servers that lose what their replicas do not have yet.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -17,7 +17,7 @@ const RECORD_OVERHEAD_BYTES: u64 = 96;
 
 type Table = BTreeMap<Key, Value>;
 
-/// Keeps all metadata in memory; the engine of `durability=memory` and the reference of the others.
+/// Keeps all metadata in memory. It is the engine of `durability=memory`, and the one that the others are compared with.
 pub struct MemoryEngine {
     partitions: Vec<RwLock<Table>>,
     counters: Counters,
@@ -33,12 +33,12 @@ struct Counters {
     syncs: AtomicU64,
 }
 
-/// What takes a commit back: the keys that it changed, with what they had before.
+/// What it takes to take a commit back: the keys that it changed, with the values that they had before.
 #[derive(Debug, Default)]
 pub struct Undo(Changes);
 
 impl Undo {
-    /// Whether the commit changed a key of which `is` holds.
+    /// Whether the commit changed a key for which `is` returns true.
     #[must_use]
     pub fn changes(&self, is: impl Fn(&[u8]) -> bool) -> bool {
         self.0.iter().any(|(key, _)| is(key))
@@ -52,7 +52,7 @@ impl Default for MemoryEngine {
 }
 
 impl MemoryEngine {
-    /// An empty engine of so many partitions, at least one.
+    /// An empty engine with `partitions` partitions, at least one.
     #[must_use]
     pub fn new(partitions: u16) -> Self {
         let partitions = (0..partitions.max(1)).map(|_| RwLock::default()).collect();
@@ -65,7 +65,7 @@ impl MemoryEngine {
             .ok_or_else(|| no_partition(partition, self.partitions()))
     }
 
-    /// As [`MetaEngine::commit`], and what takes it back.
+    /// As [`MetaEngine::commit`]. Returns also what it takes to take the commit back.
     ///
     /// # Errors
     /// As [`MetaEngine::commit`].
@@ -86,7 +86,8 @@ impl MemoryEngine {
         Ok((CommitOutcome::Applied, undo))
     }
 
-    /// Takes back the last commits of a partition, given in their order. Nobody commits there while `last` says which.
+    /// Takes back the last commits of a partition. `last` returns them in their order, and is called while nothing else can be
+    /// committed in the partition.
     ///
     /// # Errors
     /// There is no such partition.

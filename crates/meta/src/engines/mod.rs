@@ -1,4 +1,4 @@
-//! The engines. Each passes the one conformance suite.
+//! The metadata engines. All pass the same conformance suite.
 
 mod embedded;
 mod memory;
@@ -12,10 +12,10 @@ use intarsia_types::{Error, PartitionId, Result};
 
 use crate::{Key, Mutation, Value, intent, keys, merge};
 
-/// The changes of one commit as they build up: key and new value, `None` for a removal.
+/// The changes of one commit in order: key and new value, `None` for a removal.
 pub(crate) type Changes = Vec<(Key, Option<Value>)>;
 
-/// Turns mutations into plain puts and deletes, reading old records through `read`.
+/// Turns mutations into plain puts and removals, with `read` for the records that are merged into.
 pub(crate) fn resolve(
     mutations: Vec<Mutation>,
     read: impl Fn(&[u8]) -> Result<Option<Value>>,
@@ -41,6 +41,7 @@ pub(crate) fn resolve(
     Ok(changes)
 }
 
+/// The value of a key after the `changes` so far.
 fn current(
     changes: &Changes,
     key: &Key,

@@ -1,10 +1,10 @@
 //! An engine over Redis or Valkey: one server, or a Cluster whose servers share the partitions.
 //!
-//! A record is a string; an index of sorted sets keeps the order of keys (see `redis/library.lua`). A
-//! commit is one call of a function at the server that holds the partition. It counts once all replicas
-//! in sync have it (`WAIT`); until then it is sent again under the same number, to whichever server holds
-//! the partition by then, and the function tells a commit sent twice from a new one. Every command checks
-//! the partition's marker, so that a server without its data is an error and never an empty store.
+//! A record is a string; an index of sorted sets keeps the order of keys (see `redis/library.lua`). A commit is one call of a
+//! function at the server that holds the partition. It is acknowledged once all replicas in sync have it (`WAIT`). Until then
+//! it is sent again under the same number, to the server that holds the partition by then. The function recognises a commit
+//! that it has seen before by that number. Every command checks the partition's marker, so that a server that lost its data is
+//! an error, and is never taken for an empty store.
 
 mod command;
 mod failure;
@@ -50,9 +50,9 @@ const PAUSE: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_millis(250);
 /// Redirections that are followed without a pause.
 const REDIRECTIONS: u32 = 5;
-/// An operation that took so long is worth a line in the log.
+/// An operation that had to be repeated and took this long gets a line in the log.
 const SLOW: Duration = Duration::from_secs(1);
-/// How old the servers' own figures may be.
+/// How old figures of the servers may be before they are asked again.
 const FIGURES_AGE: Duration = Duration::from_secs(5);
 const FIGURES_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -66,7 +66,7 @@ pub struct RedisEngine {
     require_replica: bool,
     timeout: Duration,
     counters: Counters,
-    /// Memory and disk use of the servers, and when they were asked.
+    /// Memory and disk use of the servers in bytes, and when they were asked.
     figures: Mutex<(u64, u64, Option<Instant>)>,
 }
 
@@ -91,8 +91,8 @@ impl RedisEngine {
         Ok(engine)
     }
 
-    /// Makes the partitions whose slots are `lost` partitions of the store again, with nothing in them: what they had is
-    /// given up. The store must not be in use.
+    /// Gives up what the partitions held whose slots are `lost`: makes them empty partitions of the store again. The store must
+    /// not be in use.
     ///
     /// # Errors
     /// As [`open`](Self::open); `Engine` when nothing is left that tells which store it is.
@@ -149,8 +149,8 @@ impl RedisEngine {
             .ok_or_else(|| no_partition(partition, self.partitions()))
     }
 
-    /// Repeats `attempt` on the server that holds a slot until it succeeds, fails for good, or the time is
-    /// up.
+    /// Repeats `attempt` on the server that holds a slot, as it is known each time, until it succeeds, fails for good, or the
+    /// time is up. Fails with [`Error::NoSpace`] when the server's memory is full, else with [`Error::Engine`].
     fn on_slot<T>(
         &self,
         slot: u16,
@@ -211,7 +211,7 @@ impl RedisEngine {
         }
     }
 
-    /// Does what a failure asks for and says why; failures that ask for nothing are returned.
+    /// If a failure tells what to do before the next attempt, does that and returns why; else returns the failure.
     fn redirect(
         &self,
         slot: u16,
@@ -270,7 +270,7 @@ impl RedisEngine {
             let (mut memory, mut disk) = (0, 0);
             let deadline = Instant::now() + FIGURES_TIMEOUT;
             for server in self.topology.primaries() {
-                // Figures of a server that does not answer are missing in the sum.
+                // The figures of a server that does not answer count as 0.
                 let ask =
                     |section| server.ask(&cmd("INFO").arg(section).get_packed_command(), deadline);
                 memory += command::figure(ask("memory"), "used_memory:");
@@ -289,7 +289,7 @@ fn load_library(server: &Server, deadline: Instant) -> std::result::Result<(), F
             info!(server = %server.address, "loaded the functions");
             Ok(())
         }
-        // Another caller was faster.
+        // Another thread or node has just loaded them.
         Err(Failure::Refused(why)) if why.contains("already exists") => Ok(()),
         Err(failure) => Err(failure),
     }
@@ -299,7 +299,7 @@ fn reading(partition: PartitionId) -> String {
     format!("reading from metadata partition {}", partition.0)
 }
 
-/// What one operation has met so far.
+/// The failures of one operation so far.
 #[derive(Default)]
 struct Trouble {
     redirections: u32,
@@ -359,8 +359,8 @@ impl MetaEngine for RedisEngine {
             return Err(Error::Engine("an unexpected answer to 'follow'".into()));
         };
         let Some(mut first) = first else { return Ok(None) };
-        // The server follows names as the namespace does; where it guessed otherwise, both records are
-        // read again until the first is still the one that named the second.
+        // The server finds the second key as the namespace does in a dentry. If `follow` finds another one, both records are
+        // read again, until the first is unchanged when the second is read.
         while let Some(wanted) = follow(&first) {
             if named.as_ref() == Some(&wanted) {
                 return Ok(Some((first, second)));
@@ -452,8 +452,8 @@ impl MetaEngine for RedisEngine {
         Ok(outcome)
     }
 
-    /// Returns when all replicas in sync have everything. Whether that is on stable storage is the servers'
-    /// configuration: with `appendfsync always` it is, with `no` when something forces the log out.
+    /// Returns when all replicas in sync have everything. Whether that is on stable storage depends on the configuration of the
+    /// servers: with `appendfsync always` it is; with `no` only once something else forces the log out.
     fn sync(&self) -> Result<()> {
         for keys in one_of_each_server(&self.topology, &self.partitions) {
             self.write_slot(keys.slot, "waiting for the replicas", b"")?;

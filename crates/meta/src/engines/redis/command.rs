@@ -1,4 +1,4 @@
-//! Commands as they are sent, and what their answers mean.
+//! The commands that are sent to servers, and what their answers mean.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::inode::encode_time;
 use crate::merge::DirDelta;
 use crate::{CommitOutcome, Condition, Mutation, Value, keys};
 
-// Numbers of the functions' answers.
+// Numbers with which the functions in the server answer.
 const NOT_FOUND: i64 = -1;
 const NOT_DIRECTORY: i64 = -2;
 const CORRUPT: i64 = -3;
@@ -52,7 +52,7 @@ pub(super) fn scan(
     command.arg(prefix).arg(after).arg(limit).get_packed_command()
 }
 
-/// A commit, whose number and the like may change from one attempt to the next.
+/// A commit, to be packed anew for each attempt, since some of its arguments differ from one attempt to the next.
 pub(super) struct Commit<'c> {
     keys: &'c PartitionKeys,
     conditions: &'c [Condition],
@@ -68,6 +68,8 @@ impl<'c> Commit<'c> {
         Self { keys, conditions, mutations }
     }
 
+    /// The command: `number` is the commit's own within `session`, `lowest` the lowest number whose outcome the server must
+    /// still know, and `keep` says for how long it has to keep outcomes of the session, if that is to be set.
     pub(super) fn pack(
         &self,
         store_id: &str,
@@ -90,7 +92,8 @@ impl<'c> Commit<'c> {
         command.get_packed_command()
     }
 
-    /// Whether the commit removes something and makes no new name, so that it is to work with full memory.
+    /// Whether the commit removes something and makes no new name. Such a commit gives memory back, so it has to work when the
+    /// server's memory is full.
     fn gives_back(&self) -> bool {
         self.mutations.iter().any(|mutation| matches!(mutation, Mutation::Delete(_)))
             && !self.conditions.iter().any(|condition| matches!(condition, Condition::Absent(_)))
@@ -117,13 +120,13 @@ fn add_mutation(command: &mut Cmd, mutation: &Mutation) {
     };
 }
 
-/// Time, links, entries: what the functions read with 32-bit numbers.
+/// Time, links and entries, in the form that the functions read: Lua has no 64-bit numbers.
 fn directory(delta: DirDelta) -> Vec<u8> {
     let time = encode_time(delta.time);
     [time.as_slice(), &delta.nlink.to_be_bytes(), &signed(delta.entries)].concat()
 }
 
-/// A sign and the magnitude.
+/// A number as a sign and 8 bytes of magnitude.
 fn signed(number: i64) -> [u8; 9] {
     let mut bytes = [0; 9];
     bytes[0] = if number < 0 { b'-' } else { b'+' };
@@ -131,7 +134,7 @@ fn signed(number: i64) -> [u8; 9] {
     bytes
 }
 
-/// The values of an array; nil is `None`.
+/// The values of an array, nil as `None`.
 pub(super) fn values(answer: Answer) -> Result<Vec<Option<Value>>> {
     let Answer::Array(values) = answer else { return Err(unexpected(&answer)) };
     let value = |value| match value {

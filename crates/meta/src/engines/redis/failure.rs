@@ -1,4 +1,4 @@
-//! What can go wrong between us and a server, by what the caller does about it.
+//! What can go wrong between this node and a server, by what the caller has to do about it.
 
 use std::fmt;
 
@@ -19,11 +19,11 @@ impl fmt::Display for Address {
 
 #[derive(Clone, Debug)]
 pub(super) enum Failure {
-    /// The slot is served there from now on. An empty host means the one that was asked.
+    /// Another server serves the slot from now on. An empty host means the host of the server that was asked.
     Moved(Address),
     /// The server has not loaded our functions yet.
     NoFunction,
-    /// Worth trying again until the time is up; the outcome of what was sent is unknown.
+    /// It is worth trying again until the time is up. Whether the server has done what was sent is not known.
     Transient(String),
     /// The server's memory is full.
     Full(String),
@@ -32,7 +32,7 @@ pub(super) enum Failure {
 }
 
 impl Failure {
-    /// For people.
+    /// What happened, in words for users.
     pub(super) fn message(&self) -> String {
         match self {
             Self::Moved(to) => format!("the slot moved to {to}"),
@@ -42,8 +42,8 @@ impl Failure {
     }
 }
 
-/// Answers that pass: a failover, a restart, a move of slots, a full disk that is being emptied, a primary that became a
-/// replica while it waited for its replicas.
+/// Answers that servers give only for a while: during a failover, a restart or a move of slots, while a disk is full, or when a
+/// primary became a replica while it waited for its replicas.
 const TRANSIENT: &[&str] = &[
     "BUSY",
     "CLUSTERDOWN",
@@ -63,8 +63,8 @@ impl From<&ServerError> for Failure {
         let message = || format!("{} {details}", error.code());
         match error.code() {
             "MOVED" => redirect(details).map_or_else(|| Self::Refused(message()), Self::Moved),
-            // The slot is on its way. Its new server has some of the keys only, and would say of the
-            // others that they are absent: it is asked once it has all.
+            // The slot is being moved. Its new server has only some of the keys yet, and would answer that the others are
+            // absent. So it is asked only once it has all of them.
             "ASK" => Self::Transient(message()),
             _ if details.contains("non local key") => Self::Transient(message()),
             "OOM" => Self::Full(message()),

@@ -1,13 +1,13 @@
-//! Where the keys of a partition lie among the slots of a cluster.
+//! How the keys of a partition are named on a server, and in which slot of a Cluster they are.
 
 use intarsia_types::{Error, Result};
 
-/// Slots of a cluster.
+/// The number of slots of a Cluster.
 pub(super) const SLOTS: u16 = 16_384;
 /// Longest name of a store.
 const STORE_NAME_MAX: usize = 32;
 
-/// The keys of one partition begin alike, and that beginning decides their slot.
+/// The keys of one partition. All begin alike, and that beginning decides their slot, so they are at one server.
 pub(super) struct PartitionKeys {
     /// The key of the marker; without its last letter it begins every key of the partition.
     pub(super) marker: Vec<u8>,
@@ -32,9 +32,9 @@ pub(super) fn slot_of(key: &[u8]) -> u16 {
     crc16::State::<crc16::XMODEM>::calculate(tag.unwrap_or(key)) % SLOTS
 }
 
-/// The keys of all partitions of a store. Partition `p` of `n` lies in the `p`th of `n` equal parts of the
-/// slots, so that servers with equal shares of the slots hold equal numbers of partitions: its tag is the
-/// smallest number whose slot is there.
+/// The keys of all partitions of a store. The slot of partition `p` of `n` is in the `p`th of `n` equal parts of the slots, so
+/// that servers with equal shares of the slots hold equal numbers of partitions. The tag in its keys is the smallest number
+/// that gives such a slot.
 pub(super) fn partitions(store: &str, count: u16) -> Vec<PartitionKeys> {
     let mut found: Vec<Option<PartitionKeys>> = (0..count).map(|_| None).collect();
     let mut missing = count;
@@ -54,7 +54,7 @@ pub(super) fn partitions(store: &str, count: u16) -> Vec<PartitionKeys> {
     found.into_iter().flatten().collect()
 }
 
-/// Refuses names that would be read as something else.
+/// Refuses names of stores that would change the meaning of keys.
 pub(super) fn check_store_name(store: &str) -> Result<()> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
     if store.is_empty() || store.len() > STORE_NAME_MAX || !store.bytes().all(is_plain) {

@@ -1,4 +1,4 @@
-//! The functions that a server runs for us.
+//! The functions that run in a server for the engine.
 
 use std::sync::LazyLock;
 
@@ -15,13 +15,12 @@ const _: () = {
     assert!(Format::Plain as u8 == 2 && Format::Encoded as u8 == 3 && Format::Hinted as u8 == 4);
 };
 
-/// Names of the functions; each holds the hash of the source, so that programs of two versions can share
-/// a server.
+/// The names of the functions. Each has the hash of the source in it, so that programs of two versions can use one server.
 pub(super) struct Library {
     /// What `FUNCTION LOAD` takes.
     pub(super) code: String,
     pub(super) commit: String,
-    /// Commits when the server's memory is full.
+    /// As `commit`, but works also when the server's memory is full.
     pub(super) release: String,
     pub(super) scan: String,
     pub(super) follow: String,

@@ -1,9 +1,8 @@
-//! Servers that do not serve, and since when.
+//! Outages: servers that do not serve, and since when.
 //!
-//! The first operation of an outage is tried for all the time that an operation has, since a replica may take over meanwhile.
-//! Operations that begin after that time are tried only briefly: many callers may stand in line behind each other. Now and then
-//! one of these is tried for longer, because a far or busy server that has to be connected to anew may need longer to serve
-//! again.
+//! The first operation in an outage is tried for all the time that an operation has, since a replica may take over meanwhile.
+//! Operations that begin after that time are tried only briefly, since callers may wait in line behind each other. Now and then
+//! one of these is tried for longer: a far or busy server that has to be connected to anew may need that time to serve again.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,38 +12,39 @@ use intarsia_sync::{Instant, Mutex};
 
 use super::failure::Address;
 
-/// How long an operation is tried at least, late in an outage.
+/// How long an operation is tried late in an outage.
 const TRIAL: Duration = Duration::from_millis(200);
-/// How long now and then one of these is tried: long enough to connect and to get an answer.
+/// How long one such operation is tried now and then: long enough to connect and to get an answer.
 const LONG_TRIAL: Duration = Duration::from_secs(2);
-/// The time between two such longer trials, so that a call that waits for one of them still ends in time.
+/// The time between two such long trials, so that a call that waits for one of them still ends in time.
 const BETWEEN_LONG_TRIALS: Duration = Duration::from_secs(5);
-/// An outage is forgotten when nobody has tried for so long; one attempt, with asking all servers for the map, takes seconds.
+/// An outage is forgotten when no attempt has failed for so long. It is long, since one attempt that also asks all servers for
+/// the map of slots takes seconds.
 const REMEMBERED: Duration = Duration::from_secs(10);
 
-/// What an operation needs. A primary may answer reads while it has no replica for what is written.
+/// What an operation needs of a server. A primary that has lost its replicas may answer reads, but acknowledges no writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Need {
     Read,
     Write,
 }
 
-/// A row of attempts in vain, with no long gap between them.
+/// A time in which all attempts have failed, without a long gap between two of them.
 #[derive(Clone, Copy)]
 struct Outage {
     since: Instant,
     last: Instant,
-    /// When an operation late in the outage was last tried for longer than others.
+    /// When the last long trial began.
     long_trial: Option<Instant>,
 }
 
 impl Outage {
-    /// Whether nobody has tried for a while, so that it has to be found out anew whether the server serves.
+    /// Whether no attempt has failed for a while, so that it has to be found out anew whether the server serves.
     fn is_forgotten(&self, now: Instant) -> bool {
         now.saturating_duration_since(self.last) > REMEMBERED
     }
 
-    /// How long an operation that begins now is tried at least; those of the beginning of the outage ended at `over`.
+    /// How long an operation is tried that begins at `now`. The operations at the beginning of the outage ended at `over`.
     fn trial(&mut self, now: Instant, over: Instant) -> Duration {
         let since = self.long_trial.map_or(over, |last| last.max(over));
         if now.saturating_duration_since(since) < BETWEEN_LONG_TRIALS {
@@ -58,7 +58,7 @@ impl Outage {
 #[derive(Default)]
 struct Known {
     of: HashMap<(Address, Need), Outage>,
-    /// The outage of all servers, if none has served since it began.
+    /// The outage of the store as a whole, if no server has served since it began.
     all: Option<Outage>,
 }
 
@@ -83,8 +83,8 @@ impl Outages {
             return usual;
         }
         let mut known = self.known.lock();
-        // A server that is cut off first takes no writes, and later answers no reads either. Calls in one directory wait for
-        // each other in the kernel, so an outage for writes counts for reads too: else they would wait twice.
+        // A server that is cut off acknowledges no writes first, and later answers no reads either. Calls in one directory wait
+        // for each other in the kernel. So an outage for writes counts for reads too: else these calls would wait for both.
         let Known { of, all } = &mut *known;
         let is_of = |key: &(Address, Need)| server.is_some_and(|server| key.0 == *server);
         let of_server = of.iter_mut().filter(|(key, _)| is_of(key)).map(|(_, outage)| outage);
@@ -99,7 +99,7 @@ impl Outages {
         }
     }
 
-    /// An attempt of an operation that began at `start` was in vain.
+    /// An attempt failed, of an operation that began at `start`.
     pub(super) fn note_failure(
         &self,
         server: Option<&Address>,
@@ -122,7 +122,7 @@ impl Outages {
         self.is_any.store(true, Ordering::Relaxed);
     }
 
-    /// A server has served.
+    /// An attempt succeeded at a server. One that takes writes answers reads too.
     pub(super) fn note_success(&self, server: &Address, need: Need) {
         if !self.is_any.load(Ordering::Relaxed) {
             return;

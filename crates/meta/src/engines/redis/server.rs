@@ -1,4 +1,4 @@
-//! One server: how to connect to it, a pool of connections that read, and the one that writes.
+//! One server: how to connect to it, a pool of connections for reads, and the one connection for writes.
 
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ use super::RedisTls;
 use super::failure::{Address, Failure};
 use super::writer::Writer;
 
-/// Longest wait for a connection, and for each answer: long enough for a server that forks, short enough
-/// for several attempts within the time of one operation.
+/// The longest waits for each answer and for a connection: long enough for a server that forks, and short enough for several
+/// attempts within the time of one operation.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// What is left of the time of an operation is never taken for less.
+/// An attempt has at least this much time, even if less is left of that of its operation.
 const LEAST: Duration = Duration::from_millis(20);
 /// Idle connections kept for reads.
 const READERS: usize = 16;
@@ -32,12 +32,12 @@ pub(super) struct Connector {
 
 struct Certificates {
     pem: TlsCertificates,
-    /// Whether the servers' certificates bear the names by which they are called.
+    /// Whether the names in the servers' certificates are those by which the servers are addressed, so that they are compared.
     has_names: bool,
 }
 
 impl Certificates {
-    /// Those of the authorities that the system trusts.
+    /// The certificates of the authorities that the system trusts.
     fn of_the_system() -> Result<Self, String> {
         let found = rustls_native_certs::load_native_certs();
         for error in &found.errors {
@@ -69,7 +69,7 @@ impl From<&RedisTls> for Certificates {
 }
 
 impl Connector {
-    /// Takes credentials and transport from the first URL. Returns also the addresses of all.
+    /// Takes credentials and transport from the first URL. Returns also the addresses in all URLs.
     pub(super) fn new(
         urls: &[String],
         tls: Option<&RedisTls>,
@@ -82,14 +82,14 @@ impl Connector {
         }
         let addresses = infos.iter().map(address_of).collect::<Result<_, _>>()?;
         let first = infos.into_iter().next().ok_or("no address of a server")?;
-        // A connection that is given up must not deliver a command later.
+        // With no linger time, a connection that is given up does not deliver a command later.
         let tcp = TcpSettings::default().set_nodelay(true).set_linger_time(Duration::ZERO);
         let is_encrypted = matches!(first.addr(), ConnectionAddr::TcpTls { .. });
         if is_encrypted {
-            // Refused when the program has chosen its provider already, which is as good.
+            // This fails when the program has chosen a provider already, which is as good.
             let _ = rustls::crypto::ring::default_provider().install_default();
         }
-        // Kept beside a URL without TLS too: then connecting is refused instead of going on in the clear.
+        // Kept also for a URL without TLS: then connecting fails instead of going on unencrypted.
         let tls = match tls {
             Some(tls) => Some(tls.into()),
             None if is_encrypted => Some(Certificates::of_the_system()?),
@@ -133,7 +133,7 @@ pub(super) struct Server {
     client: Client,
     readers: Mutex<Vec<Connection>>,
     pub(super) writer: Writer,
-    /// When it was asked what it answered before another server said that it is the primary.
+    /// When the question was sent after whose answer another server last confirmed that this one is the primary.
     pub(super) confirmed: Mutex<Option<Instant>>,
 }
 
@@ -146,7 +146,7 @@ impl Server {
 
     pub(super) fn connect(&self, deadline: Instant) -> Result<Connection, Failure> {
         if Relapse::ForgottenConnections.is_back() {
-            // As it was for every connection.
+            // As it was done for every connection once.
             let _ = Certificates::of_the_system();
         }
         let timeout = left(deadline).min(CONNECT_TIMEOUT);
@@ -182,8 +182,8 @@ fn left(deadline: Instant) -> Duration {
     deadline.saturating_duration_since(Instant::now()).max(LEAST)
 }
 
-/// Makes the connection wait no longer than there is time; true when that is less than usual, until
-/// [`unlimit`].
+/// Makes the connection wait for an answer no longer than until `deadline`. Returns whether that is less than usual: then it
+/// stays so until [`unlimit`].
 pub(super) fn limit(connection: &Connection, deadline: Instant) -> Result<bool, Failure> {
     let left = left(deadline);
     if left >= ANSWER_TIMEOUT {
@@ -193,7 +193,7 @@ pub(super) fn limit(connection: &Connection, deadline: Instant) -> Result<bool, 
     Ok(true)
 }
 
-/// Lets the connection wait as long as usual for an answer; false when it is of no further use.
+/// Lets the connection wait for an answer as long as usual again; false when it cannot be used any more.
 pub(super) fn unlimit(connection: &Connection) -> bool {
     connection.set_read_timeout(Some(ANSWER_TIMEOUT)).is_ok()
 }

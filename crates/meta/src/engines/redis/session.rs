@@ -1,5 +1,5 @@
-//! Numbers of our commits, so that a server can tell a commit that is sent again from a new one, and when
-//! it may forget an outcome.
+//! Numbers of this engine's commits. By them a server recognises a commit that is sent again, and knows which outcomes it may
+//! forget.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher, Hasher};
@@ -11,12 +11,12 @@ use crate::OpId;
 
 /// How long a server keeps the outcomes of a session that is not used.
 pub(super) const KEEP: Duration = Duration::from_secs(600);
-/// How often that time is set anew.
+/// How often the server is told to keep them for that time from now on.
 const REFRESH: Duration = Duration::from_secs(60);
-/// How long a caller may come back to a commit whose outcome it was not told.
+/// How long a caller may send a commit again whose outcome it does not know.
 const REMEMBER: Duration = Duration::from_secs(60);
 
-/// The commits of this engine, numbered in each partition.
+/// The commits of this engine, which are numbered in each partition.
 pub(super) struct Session {
     pub(super) id: u64,
     partitions: Vec<Mutex<Numbers>>,
@@ -25,9 +25,9 @@ pub(super) struct Session {
 #[derive(Default)]
 struct Numbers {
     last: u64,
-    /// Commits that are being made, or may have been.
+    /// The numbers of commits that are under way, or whose outcome is unknown: the server must still know their outcomes.
     outstanding: BTreeSet<u64>,
-    /// Commits whose outcome is unknown: their callers may ask again.
+    /// Commits whose outcome is unknown, with their numbers and since when: their callers may send them again.
     unknown: HashMap<OpId, (u64, Instant)>,
     refreshed: Option<Instant>,
 }
@@ -44,7 +44,7 @@ impl Session {
         Self { id: random(), partitions: (0..partitions).map(|_| Mutex::default()).collect() }
     }
 
-    /// Begins a commit, or takes one up again whose outcome is unknown.
+    /// Begins a commit, or takes one up again whose outcome is unknown; `None` if there is no such partition.
     pub(super) fn begin(&self, partition: u16, id: OpId) -> Option<Operation<'_>> {
         let numbers = self.partitions.get(usize::from(partition))?;
         let mut state = numbers.lock();
@@ -85,7 +85,7 @@ impl Operation<'_> {
         self.numbers.lock().outstanding.first().copied().unwrap_or(self.number)
     }
 
-    /// Whether it is time that the server keeps the session's outcomes for longer.
+    /// Whether it is time to have the server keep the session's outcomes for longer.
     pub(super) fn is_due(&self) -> bool {
         self.numbers.lock().refreshed.is_none_or(|at| at.elapsed() >= REFRESH)
     }
@@ -105,7 +105,7 @@ impl Operation<'_> {
     }
 }
 
-/// A number that nobody can foresee. The standard library seeds its hash maps from the system.
+/// A number that nobody can foresee: the standard library seeds its hash maps from the system.
 pub(super) fn random() -> u64 {
     std::collections::hash_map::RandomState::new().build_hasher().finish()
 }

@@ -1,6 +1,5 @@
-//! What the servers know of a store: its identity and how many partitions it has. It is written once;
-//! then each partition has a marker, and every command checks it, so that a server that lost its data
-//! is never taken for one that has none.
+//! The superblock of a store on the servers: its identity, and how many partitions it has. Each partition also has a marker
+//! with the identity, which every command checks. So a server that lost its data is never taken for one that had none.
 
 use std::ops::RangeInclusive;
 
@@ -100,10 +99,10 @@ pub(super) fn mark(
     Ok(())
 }
 
-/// Makes the partitions whose slots are `lost` partitions of the store again, with nothing in them.
+/// Makes the partitions whose slots are `lost` empty partitions of the store again.
 ///
 /// # Errors
-/// When nothing is left that tells which store it is.
+/// [`Error::Engine`] when nothing is left that tells the identity of the store, or a server does not answer.
 pub(super) fn refound(
     engine: &RedisEngine,
     store: &str,
@@ -140,7 +139,7 @@ fn write_marker(engine: &RedisEngine, keys: &PartitionKeys, id: &str, what: &str
     engine.write_slot(keys.slot, what, &write).map(drop)
 }
 
-/// The store's identity, as a partition has it.
+/// The store's identity, by the marker of the first of `partitions`.
 fn id_by_marker<'k>(
     engine: &RedisEngine,
     mut partitions: impl Iterator<Item = &'k PartitionKeys>,

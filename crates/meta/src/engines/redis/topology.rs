@@ -1,4 +1,4 @@
-//! Which server holds which slot, as the servers say it.
+//! The map of slots: which server holds which, as the servers say.
 
 mod confirmation;
 
@@ -17,16 +17,19 @@ use super::keys::SLOTS;
 use super::server::{Connector, Server};
 use super::session::random;
 
-/// How long one server may take to say where the slots are: there are others to ask.
+/// How long one server may take to tell its map. It is short, since others can be asked.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
 /// Servers that are asked at the same time when the first did not say.
 const AT_ONCE: usize = 8;
-/// As long as no map was ever had only the first servers are asked, so many times, and then each time some of the others:
-/// where many hosts start together, or search for servers that moved, not all may ask all at once.
+/// While no map is known yet, only the first servers that were named are asked, so many times. From then on some of the others
+/// are asked too, chosen at random each time. So not all of many hosts that start together ask all servers at once, and servers
+/// that moved are found all the same.
 const FIRST_ROUNDS: u64 = 24;
 
+/// The servers, and what is known of their slots.
 pub(super) struct Topology {
     connector: Connector,
+    /// The servers that were named by users.
     seeds: Vec<Address>,
     map: RwLock<Map>,
     /// Held while the servers are asked, so that many callers ask once.
@@ -37,13 +40,13 @@ pub(super) struct Topology {
 struct Map {
     /// First and last slot of each range, and its primary.
     ranges: Vec<(u16, u16, Arc<Server>)>,
-    /// Slots that moved since the map was made.
+    /// Slots that a server has said are elsewhere, since the map was made.
     moved: HashMap<u16, Arc<Server>>,
     servers: HashMap<Address, Arc<Server>>,
-    /// All servers of the deployment, replicas too: any of them knows the map.
+    /// All servers in the map, replicas too: any of them can tell the map.
     known: Vec<Address>,
     is_cluster: bool,
-    /// Counts the maps, so that a caller can say which one failed it.
+    /// The number of the map, so that a caller can say with which one it failed. It also grows when no map could be had.
     generation: u64,
 }
 
@@ -67,7 +70,7 @@ impl Topology {
         (server.cloned(), map.generation)
     }
 
-    /// All primaries.
+    /// All primaries, each once.
     pub(super) fn primaries(&self) -> Vec<Arc<Server>> {
         let map = self.map.read();
         let mut found: Vec<Arc<Server>> = Vec::new();
@@ -94,7 +97,7 @@ impl Topology {
         Ok(())
     }
 
-    /// Whether the servers form a Cluster, so far as is known.
+    /// Whether the servers form a Cluster, as far as is known.
     pub(super) fn is_cluster(&self) -> bool {
         self.map.read().is_cluster
     }
@@ -108,8 +111,8 @@ impl Topology {
         Ok(server)
     }
 
-    /// Asks the servers for the map unless that was done since map `seen`. Each call begins with another
-    /// server, because the one asked first may be cut off from the others and not know it.
+    /// Asks the servers for the map, unless that was done since the map with number `seen`. Each call begins with another
+    /// server, because one may be cut off from the others without knowing it.
     pub(super) fn refresh(&self, seen: u64, deadline: Instant) -> Result<(), Failure> {
         let Some(_alone) = self.refreshing.try_lock_until(deadline) else {
             return Err(Failure::Transient("the servers are still being asked".into()));
@@ -126,9 +129,9 @@ impl Topology {
             (known, !map.ranges.is_empty())
         };
         let mut last = Failure::Transient("no server is known".into());
-        // Something else may listen where no server of ours is.
+        // A refusal is no reason to stop: something else than a server of ours may listen at an address.
         let mut refused = None;
-        // The first is asked alone, for mostly it knows; then several at once, because hosts that are dead keep silent.
+        // The first is asked alone, since mostly it knows. Then several are asked at once, because dead ones only time out.
         let (first, rest) = candidates.split_at(candidates.len().min(1));
         let (near, far) = rest.split_at(rest.len().min(AT_ONCE));
         let far: Vec<&[Address]> = far.chunks(AT_ONCE).collect();
@@ -148,7 +151,7 @@ impl Topology {
             }
             for answer in self.ask_all(some, deadline) {
                 match answer {
-                    // It has only just started, and knows nobody yet.
+                    // It has only just started, and knows no other server yet.
                     Ok((ranges, _)) if ranges.is_empty() => {
                         last = Failure::Transient("a server knows of no slots".into());
                     }
@@ -245,7 +248,7 @@ fn parse_server(server: &Value, asked_host: &str) -> Option<Address> {
     let [host, Value::Int(port), ..] = parts.as_slice() else { return None };
     let host = match host {
         Value::BulkString(host) if !host.is_empty() => String::from_utf8(host.clone()).ok()?,
-        // A server that does not know its own name is meant.
+        // Empty: the server that was asked, which does not know its own name.
         _ => asked_host.to_owned(),
     };
     Some(Address { host, port: u16::try_from(*port).ok()? })

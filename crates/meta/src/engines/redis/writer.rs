@@ -1,5 +1,5 @@
-//! The connection that writes to one server. Commands of many callers go out together, followed by one
-//! question to the replicas; whoever finds the connection free carries the commands of all who wait.
+//! The connection for writes to one server. A thread that finds it free sends the commands of all that wait, and after them
+//! one question whether the replicas have everything. So many commits share one wait for the replicas.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use redis::{Connection, Value, cmd};
 use super::failure::Failure;
 use super::server::{Server, checked, limit, unlimit};
 
-/// Most commands of one exchange, and most bytes but for the last command: both sides hold them.
+/// Most commands of one exchange, and most bytes of them, not counting the last one: both sides keep them in memory.
 const BATCH_COMMANDS: usize = 128;
 const BATCH_BYTES: usize = 1 << 20;
 /// How long a server waits for its replicas before it is asked anew who they are.
@@ -27,7 +27,7 @@ pub(super) struct Writer {
     /// Signalled when an exchange is over.
     turn: Condvar,
     connection: Mutex<Option<Connection>>,
-    /// In-sync replicas when they were last counted.
+    /// The number of replicas in sync when they were last counted.
     replicas: AtomicU64,
 }
 
@@ -39,7 +39,7 @@ struct Queue {
 
 /// One caller's command and what became of it.
 struct Ticket {
-    /// Empty: nothing but the question to the replicas.
+    /// Empty for a caller that only waits for the replicas.
     command: Vec<u8>,
     reply: Mutex<Option<Reply>>,
 }
@@ -53,8 +53,8 @@ impl Ticket {
 }
 
 impl Writer {
-    /// Sends a command; returns its answer once all in-sync replicas have what was written before it and
-    /// by it. An empty command only waits for the replicas.
+    /// Sends a command. Returns its answer once all replicas in sync have what was written by it and before it. An empty
+    /// command only waits for the replicas. With `must_replicate` it fails if there is no replica in sync.
     pub(super) fn send(
         &self,
         server: &Server,
@@ -84,6 +84,7 @@ impl Writer {
         }
     }
 
+    /// Sends a batch, and gives each of its tickets an answer.
     fn carry(
         &self,
         server: &Server,
@@ -113,8 +114,8 @@ impl Writer {
         }
     }
 
-    /// Sends the commands of a batch and returns their answers. What succeeded at the server, but is not
-    /// acknowledged by its replicas, is reported as a transient failure.
+    /// Sends the commands of a batch and returns their answers. A command that succeeded at the server, but that its replicas
+    /// have not acknowledged, counts as a transient failure.
     fn exchange(
         &self,
         connection: &mut Connection,
@@ -142,8 +143,8 @@ impl Writer {
         Ok(replies)
     }
 
-    /// Reads how many replicas there are and how many have everything, and asks again until these are all
-    /// or the time is up.
+    /// Reads the answers to [`ask_replicas`], and asks again until all replicas in sync have everything or the time is up. The
+    /// inner error says why they have not.
     fn acknowledged(
         &self,
         connection: &mut Connection,
@@ -198,16 +199,17 @@ impl Ticket {
     }
 }
 
-/// Asks who the replicas are, and until when so many of them have everything.
+/// Appends two questions: who the replicas are (`ROLE`), and whether as many of them as `replicas` have everything (`WAIT`).
+/// The server answers the second once they have, or after a part of the time until `until`.
 fn ask_replicas(request: &mut Vec<u8>, replicas: u64, until: Instant) {
     let left = until.saturating_duration_since(Instant::now()) / 2;
-    // A wait of 0 would have no end.
+    // 0 would mean to wait without end.
     let slice_ms = left.min(WAIT_SLICE).as_millis().max(1).to_string();
     cmd("ROLE").write_packed_command(request);
     cmd("WAIT").arg(replicas).arg(slice_ms).write_packed_command(request);
 }
 
-/// The replicas in sync with a primary, from its answer to `ROLE`: role, offset, replicas.
+/// The number of replicas in sync, from a server's answer to `ROLE`: role, offset, replicas. `None` if it is no primary.
 fn replicas_of(role: &Value) -> Option<u64> {
     let Value::Array(parts) = role else { return None };
     match parts.as_slice() {

@@ -1,9 +1,10 @@
-//! Whether a server that answers a read still is the primary.
+//! Whether a server that answers a read is still the primary.
 //!
-//! A primary that was frozen, or cut off, goes on answering from what it has until it hears that a replica has taken
-//! its place; changes that were acknowledged there meanwhile are not in its answers. Nobody takes its place before the
-//! others have missed it for longer than [`BOUND`]. So after each such time, once an answer has come, another server is
-//! asked who the primary is; a host that is cut off with a primary hears from none, and believes it no longer.
+//! A primary that was frozen, or cut off, goes on answering from what it has until it hears that a replica has taken over. What
+//! was acknowledged by that one meanwhile is not in its answers. A replica takes over only after the servers have missed the
+//! primary for longer than [`BOUND`]. So if a server was last confirmed longer ago than that, another server is asked who the
+//! primary is, after the answer has come. A host that is cut off together with a primary gets no such confirmation, and the
+//! read fails.
 
 use std::time::Duration;
 
@@ -14,12 +15,12 @@ use super::{Ranges, Topology};
 use crate::engines::redis::failure::{Address, Failure};
 use crate::engines::redis::server::Server;
 
-/// How long a server is believed that was the primary. Less than the time after which a silent one counts as failed:
-/// 2 s for the servers of a deployment, and 15 s usually.
+/// How long a server that was confirmed as the primary is believed. It is less than the time after which servers take a silent
+/// one for failed: 2 s for those of a deployment, and 15 s by default.
 const BOUND: Duration = Duration::from_millis(1500);
 
 impl Topology {
-    /// Has a server answer a question about a slot. What one says that is not the primary any more is no answer.
+    /// Asks a server a question about a slot. The answer of a server that is not the primary of the slot any more is refused.
     pub(in crate::engines::redis) fn read(
         &self,
         slot: u16,
@@ -37,8 +38,8 @@ impl Topology {
         Ok(answer)
     }
 
-    /// Asks other servers, until one answers, whether this one holds the slot. Its replicas come first: one of them
-    /// would take its place.
+    /// Asks other servers, until one answers, whether this one holds the slot. Its replicas are asked first, since one of them
+    /// would have taken over.
     fn confirm(&self, slot: u16, server: &Server, deadline: Instant) -> Result<(), Failure> {
         let (others, seen) = self.others(&server.address);
         if others.is_empty() {
@@ -51,14 +52,14 @@ impl Topology {
             }
             match self.ranges_of(&other, deadline).map(|(ranges, _)| holder(&ranges, slot)) {
                 Ok(Some(holder)) if holder == server.address => {
-                    // Those that do not answer are not asked each time.
+                    // Some did not answer. A new map has them elsewhere or not at all, so they are not asked each time.
                     if silent.is_some() {
                         let _ = self.refresh(seen, deadline);
                     }
                     return Ok(());
                 }
                 Ok(Some(holder)) => return Err(Failure::Moved(holder)),
-                // It has only just started, and knows nobody yet.
+                // It has only just started, and knows no other server yet.
                 Ok(None) => {}
                 Err(failure) => silent = Some(failure.message()),
             }
@@ -80,7 +81,7 @@ impl Topology {
     }
 }
 
-/// Who holds a slot, as one server says.
+/// The primary of a slot, as one server says.
 fn holder(ranges: &Ranges, slot: u16) -> Option<Address> {
     let range = ranges.iter().find(|(first, last, _)| (*first..=*last).contains(&slot));
     range.and_then(|(_, _, servers)| servers.first().cloned())
