@@ -49,32 +49,31 @@ pub struct Inode {
     pub ctime: Timestamp,
     /// Creation.
     pub btime: Timestamp,
-    /// Grows with every change of the record, and begins anew at 0 after its last number. In the head.
+    /// Grows by 1 with every change of the record, and wraps around to 0. In the head.
     #[serde(skip)]
     pub version: u64,
     /// Entries of a directory, without "." and "..". In the head.
     #[serde(skip)]
     pub entries: u64,
-    /// The directory that holds this directory; the root is its own. For other kinds, where several hosts
-    /// work in the store, the directory that has their only name, if both have one partition; else
-    /// `InodeId(0)`.
+    /// The directory that holds this directory; the root is its own. For other kinds, in a store of several hosts, the
+    /// directory with their only name if both are in one partition, so that a lease on it covers them; else `InodeId(0)`.
     pub parent: InodeId,
-    /// The name of this directory in its parent, so that a path costs one read a level; empty for the
-    /// root and for other kinds.
+    /// The name of this directory in its parent, so that a path takes one read for each level; empty for the root and for other
+    /// kinds.
     pub name: Vec<u8>,
-    /// Whether extended attributes exist, so that asking for one costs nothing where there are none.
+    /// Whether there are extended attributes, so that asking for one costs nothing where there are none.
     pub has_xattrs: bool,
-    /// Whether checksum lists of the body exist.
+    /// Whether lists of sums of the body are stored.
     pub checksummed: bool,
     /// Where the bytes of a regular file are.
     pub layout: Layout,
     /// Target of a symbolic link.
     pub target: Option<Vec<u8>>,
-    /// How those bytes are written there.
+    /// How the bytes of a regular file are encoded where they are.
     #[serde(skip)]
     pub encoding: Encoding,
-    /// What its attributes `user.intarsia.*` say, so that nobody has to read those. `None` where the record was last written
-    /// by a version that did not note them: only the attributes tell. Without attributes there are none.
+    /// What its attributes `user.intarsia.*` say, so that nobody has to read those. `None` if a version wrote the record last
+    /// that did not note them: then only the attributes tell. An inode without attributes has no hints.
     #[serde(skip)]
     pub hints: Option<RecordedHints>,
 }
@@ -120,7 +119,7 @@ impl Inode {
         })
     }
 
-    /// The fields behind the head, in the one form that there is of each record.
+    /// The fields after the head. What could be written in a shorter form is refused, so that an inode has only one record.
     fn decode_rest(ino: InodeId, head: Head, fields: &[u8]) -> Result<Self> {
         let corrupt = |what: &str| Error::Corrupt { ino, what: format!("inode record ({what})") };
         let rest = match head.format {

@@ -1,12 +1,12 @@
-//! The default engine of one host: maps in memory with a log, before an LSM store in this process.
+//! The default engine of a store of one host: maps in memory with a log, in front of an LSM store in this process.
 //!
 //! ```text
 //! commit   conditions → log (one write) → front, cache          the drain: front → tables → log file gone
 //! get      cache → front → tables                               scan: front laid over tables
 //! ```
-//! Invariants: a commit is in the page cache of the operating system before it returns, so it survives
-//! the death of the process; a cached value is always the newest committed one; what the tables lack, the
-//! front has in memory and the log on disk.
+//! Invariants: a commit is in the page cache of the operating system before it returns, so it survives the death of the
+//! process. A cached value is always the newest committed one. What the tables do not have is in the front, in memory, and in
+//! the log, on disk.
 
 mod cache;
 mod drain;
@@ -39,16 +39,15 @@ use self::tables::Tables;
 use super::{check_prefix, is_unheld, no_partition, resolve};
 use crate::{CommitOutcome, Condition, EngineStats, Key, MetaEngine, Mutation, OpId, Value};
 
-/// How an embedded engine uses memory and the disk.
+/// How much memory an embedded engine uses, and when it writes to the disk.
 #[derive(Clone, Debug)]
 pub struct EmbeddedOptions {
-    /// Budget of the cache of inodes, dentries and extended attributes.
+    /// Most bytes of the cache of inodes, dentries, extended attributes and superblock values.
     pub cache_bytes: u64,
-    /// Longest time that a commit waits for stable storage; `None` leaves it to `sync`.
+    /// How long after a commit it is forced to stable storage at the latest; `None` leaves that to `sync`.
     pub flush_interval: Option<Duration>,
-    /// So much is gathered in memory (and in the log) before it is written out to the tables: large
-    /// enough that most short-lived records are gone by then, small enough to be replayed in a moment at
-    /// the next start.
+    /// How many bytes are gathered in memory, or in the log, before they are written out to the tables: so many that most
+    /// short-lived records are gone by then, and so few that the log is replayed in a moment at the next start.
     pub layer_bytes: u64,
 }
 
@@ -64,17 +63,17 @@ impl Default for EmbeddedOptions {
 
 /// Keeps metadata in memory, in a log and in an embedded LSM store (`fjall`), in one partition.
 pub struct EmbeddedEngine {
-    // Dropped first, so that its thread is gone when the rest closes.
+    // Dropped first, so that its thread has ended when the rest is closed.
     drain: Drain,
     flusher: Flusher,
     core: Arc<Core>,
     journal_cut_bytes: u64,
 }
 
-/// What the engine shares with the thread that writes out.
+/// What the engine shares with the thread that writes out to the tables.
 struct Core {
-    /// The lock of commits: held for writing by a commit from its conditions to its cache update, for
-    /// reading by a cache miss; so a miss never puts an old value back over a newer one. Hits take no lock.
+    /// The commit lock. A commit holds it for writing, from its conditions to its update of the cache. A read that misses the
+    /// cache holds it for reading, so it never puts an old value into the cache over a newer one. Hits take no lock.
     state: RwLock<State>,
     cache: Cache,
     counters: Counters,
@@ -87,12 +86,12 @@ struct Core {
 struct State {
     front: Front,
     log: Log,
-    /// Empty while a database that failed cannot be opened again.
+    /// `None` while a database that failed could not be opened again.
     tables: Option<Arc<Tables>>,
 }
 
 impl State {
-    /// The newest value.
+    /// The newest value of a key.
     fn get(&self, key: &[u8]) -> Result<Option<Value>> {
         match self.front.get(key) {
             Some(held) => held.value(),
@@ -119,8 +118,9 @@ struct Counters {
 impl EmbeddedEngine {
     /// Opens the database in the directory `path`, creating it when there is none.
     ///
-    /// A database that another process holds gives `Busy`; a directory with other contents, or a damaged
-    /// database, gives `Engine` with what is wrong.
+    /// # Errors
+    /// `Busy` when another process has the database open; `Engine`, with what is wrong, for a directory with other files and
+    /// for a damaged database; those of the system.
     pub fn open(path: &Path, options: &EmbeddedOptions) -> Result<Self> {
         let (tables, journal_cut_bytes) = open::open(path, Cut::Kept)?;
         let (log, active, log_cut_bytes) = Log::open(path)?;
@@ -141,8 +141,8 @@ impl EmbeddedEngine {
         Ok(Self { drain, flusher, core, journal_cut_bytes })
     }
 
-    /// How much of the log was cut at opening because a loss of power had left a hole in it. What was cut
-    /// is kept beside the log.
+    /// How many bytes were cut off the end of the journal and the log at opening, because a loss of power had left them with a
+    /// hole. They are kept in files beside, if there is room.
     #[must_use]
     pub const fn journal_cut_bytes(&self) -> u64 {
         self.journal_cut_bytes
@@ -157,7 +157,7 @@ impl EmbeddedEngine {
 }
 
 impl Core {
-    /// The value, from the cache or the state. The caller holds off commits.
+    /// The value of a key, from the cache or the state. The caller holds the commit lock.
     fn read_locked(&self, state: &State, key: &[u8]) -> Result<Option<Value>> {
         if let Some(known) = self.cache.get(key) {
             return Ok(known);
@@ -218,7 +218,7 @@ fn closed() -> Error {
     Error::Engine("the database failed and could not be opened again yet".into())
 }
 
-/// Turns a failure of the store into ours. A full disk keeps its own kind.
+/// Turns an error of the LSM store into ours. One of the system, such as a full disk, keeps its kind.
 pub(crate) fn failed(what: &'static str) -> impl Fn(fjall::Error) -> Error {
     move |error| match error {
         fjall::Error::Io(source) | fjall::Error::Storage(fjall::LsmError::Io(source)) => {
@@ -248,7 +248,7 @@ impl MetaEngine for EmbeddedEngine {
     ) -> Result<Option<(Value, Option<Value>)>> {
         self.check_partition(partition)?;
         match read_pair(key, follow, |key| self.core.read(key))? {
-            // Perhaps a commit came between the two reads; look again with commits held off.
+            // A commit may have come between the two reads, so they are repeated while commits wait.
             Some((_, None)) => {
                 let state = self.core.state.read();
                 read_pair(key, follow, |key| self.core.read_locked(&state, key))
@@ -326,7 +326,7 @@ impl MetaEngine for EmbeddedEngine {
     }
 }
 
-/// What the database's own files occupy. The journal is preallocated sparsely, so its length says little.
+/// How many bytes the files of the database take on disk. Lengths do not tell, since the journal is laid out ahead as a hole.
 fn disk_bytes(path: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let Ok(entries) = std::fs::read_dir(path) else { return 0 };

@@ -1,10 +1,9 @@
-//! The fixed-width head of a record: the fields that a change of a directory's entries touches, so that
-//! an engine can apply such a change without knowing the rest.
+//! The head of an inode's record, of fixed width: the fields that change with a directory's entries, so that an engine can
+//! change them without knowing the rest.
 
 use intarsia_types::{Error, FileKind, InodeId, Result, Timestamp};
 
-/// First byte of every record, which says what stands behind the fields. A new form gets a new number and the old decoder
-/// stays.
+/// The first byte of every record, which says what follows the fields. A new form gets a new number, and the old decoder stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Format {
@@ -12,7 +11,7 @@ pub(crate) enum Format {
     Plain = 2,
     /// How the bytes of the file are encoded.
     Encoded = 3,
-    /// The hints, then how the bytes are encoded, plain among that.
+    /// The hints, then how the bytes are encoded, even if they are plain.
     Hinted = 4,
 }
 
@@ -39,7 +38,7 @@ pub(crate) struct Head {
 impl Head {
     pub(crate) const LEN: usize = 46;
 
-    /// The head of a record, and the bytes behind it. `ino` is only named in errors.
+    /// The head of a record, and the bytes after it. `ino` is only named in errors.
     pub(crate) fn split(ino: InodeId, record: &[u8]) -> Result<(Self, &[u8])> {
         let corrupt = |what: String| Error::Corrupt { ino, what };
         let Some(format) = Format::of(record) else {

@@ -1,10 +1,10 @@
-//! The cache before the tables: the newest value of a key, or that it has none.
+//! The cache in front of everything else: the newest value of a key, or that it has none.
 
 use crate::{Bytes, Key, Value, keys};
 
-/// What an entry costs beyond its bytes: two handles, the counts behind them, the cache's own slot.
+/// What an entry takes beyond its bytes: two handles, the counts behind them, the cache's own slot.
 const ENTRY_OVERHEAD_BYTES: u64 = 144;
-/// Longer values stay out: one of them would push out dozens of inodes.
+/// Longer values are not cached: one of them would push out dozens of inodes.
 const VALUE_MAX_BYTES: usize = 4096;
 
 #[derive(Clone)]
@@ -30,14 +30,14 @@ impl Cache {
         self.0.get(key)
     }
 
-    /// Keeps what was just read. The caller holds off commits.
+    /// Keeps what was just read. The caller holds the commit lock.
     pub(super) fn remember(&self, key: &[u8], value: Option<&Value>) {
         if is_cached(key, value) {
             self.0.insert(Bytes::copy_from(key), value.cloned());
         }
     }
 
-    /// Keeps what was just committed, or at least forgets what it replaced.
+    /// Keeps what was just committed, or if that is not cached, forgets what it replaced.
     pub(super) fn update(&self, key: Key, value: Option<Value>) {
         if is_cached(&key, value.as_ref()) {
             self.0.insert(key, value);
@@ -51,7 +51,7 @@ impl Cache {
     }
 }
 
-/// Only tables that are read key by key are worth the memory.
+/// Whether a record is cached: if it is not too long, and of a table that is read key by key.
 fn is_cached(key: &[u8], value: Option<&Value>) -> bool {
     matches!(key.first(), Some(&(keys::INODE | keys::DENTRY | keys::XATTR | keys::SUPER)))
         && value.is_none_or(|value| value.len() <= VALUE_MAX_BYTES)

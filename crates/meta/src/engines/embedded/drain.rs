@@ -1,4 +1,4 @@
-//! Writes the front out to the tables, in the background, when it has grown large.
+//! The drain: a thread that writes the front out to the tables when it has grown large.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,32 +12,35 @@ use super::log::Log;
 use super::{Core, State, Tables};
 use crate::engines::Changes;
 
-/// With the active layer so many times its size while the sealed one is being written, commits wait.
+/// If the active layer grows to so many times the size at which it is to be written out, commits wait.
 const FULL_LAYERS: u64 = 3;
-/// How long one commit waits at most; then memory grows rather than that anybody hangs.
+/// How long one commit waits at most. After that memory may grow, which is better than a call that hangs.
 const WAIT_MAX: Duration = Duration::from_secs(1);
-/// Records written in one batch.
+/// Most records that are written in one batch.
 const BATCH_RECORDS: usize = 2048;
-/// So many tables, however small, the store gathers before it merges them with the older ones, twice over.
+/// After so many new tables, however small, the LSM store has surely merged the first of them with the older ones: it merges
+/// when it has gathered half as many.
 const MERGE_TABLES: u8 = 8;
-/// Between two looks at tables that are crowded, or failed.
+/// The pause between two looks at tables that are crowded.
 const PAUSE: Duration = Duration::from_millis(5);
+/// The pause after a failure to write out.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
-/// Between two attempts to win space back on a disk that is nearly full.
+/// The least time between two attempts to win space back on a disk that is nearly full.
 const LOW_PAUSE: Duration = Duration::from_millis(500);
 
 /// How full the front is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fill {
+    /// Nothing is to be done.
     Fine,
-    /// To be written out.
+    /// It is to be written out.
     Large,
-    /// Commits are to wait.
+    /// Commits are to wait until it is written out.
     Full,
 }
 
-/// Judged by the longer of layer and log: the log also has long values, and the past of what is changed
-/// again and again.
+/// How full the front is, by the active layer or the newest log file, whichever has more bytes: the log also has long values,
+/// and all earlier values of a record that is changed again and again.
 pub(super) fn fill(state: &State, layer_bytes: u64) -> Fill {
     let bytes = state.front.active.bytes().max(state.log.newest_bytes());
     match bytes {
@@ -47,7 +50,7 @@ pub(super) fn fill(state: &State, layer_bytes: u64) -> Fill {
     }
 }
 
-/// Owns the thread. Dropping it stops the thread; what is not written out stays in the log.
+/// The thread of the drain. Dropping this ends the thread; what has not been written out stays in the log.
 pub(super) struct Drain {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -61,13 +64,14 @@ struct Shared {
 
 #[derive(Default)]
 struct Signals {
+    /// The thread is to look whether there is something to write out.
     is_wanted: bool,
-    /// The disk was found nearly full, and nothing was done about it yet.
+    /// The disk was found nearly full, and nothing has been done about that yet.
     is_low: bool,
-    /// The last attempt to write out failed: waiting for it helps nobody, least of all who removes things
-    /// from a full disk.
+    /// The last attempt to write out failed. So commits do not wait for the next one, in particular not those that remove
+    /// something from a full disk.
     is_failing: bool,
-    /// When something was done about it last.
+    /// When something was last done about a disk that is nearly full.
     tended: Option<Instant>,
     is_stopping: bool,
     /// Layers written out so far.
@@ -87,7 +91,7 @@ impl Drain {
         Ok(drain)
     }
 
-    /// After a commit: has the front written out, or waits for that.
+    /// To be called after a commit: has the front written out if it is large, and waits for that if it is full.
     pub(super) fn note_fill(&self, fill: Fill) {
         match fill {
             Fill::Fine => {}
@@ -96,8 +100,8 @@ impl Drain {
         }
     }
 
-    /// The disk is nearly full: what was removed is to leave it soon, however little that is, and a
-    /// database whose worker failed on the full disk is to be opened again.
+    /// To be called when the disk is nearly full: has the front written out, however little it holds, so that what was removed
+    /// leaves the disk soon, and has a database opened again that failed on the full disk.
     pub(super) fn note_low(&self) {
         let mut signals = self.shared.signals.lock();
         let is_due = signals.tended.is_none_or(|at| at.elapsed() >= LOW_PAUSE);
@@ -142,7 +146,7 @@ impl Drop for Drain {
 }
 
 impl Shared {
-    /// Sleeps until there is work; false when the thread must end.
+    /// Sleeps until there is work; false when the thread has to end.
     fn wait_for_work(&self) -> bool {
         let mut signals = self.signals.lock();
         while !signals.is_wanted && !signals.is_stopping {
@@ -162,7 +166,7 @@ impl Shared {
         is_low
     }
 
-    /// Sleeps for a while; false when the thread must end.
+    /// Sleeps for `pause`; false when the thread has to end.
     fn rest(&self, pause: Duration) -> bool {
         let mut signals = self.signals.lock();
         self.changed.wait_while_for(&mut signals, |s| !s.is_stopping, pause);
@@ -183,7 +187,7 @@ impl Shared {
 }
 
 fn run(core: &Core, shared: &Shared) {
-    // What was removed before the start may still be on the disk as well.
+    // What was removed before the start may still be on the disk.
     let mut merges = Merges(MERGE_TABLES);
     while shared.wait_for_work() {
         let least = if shared.take_low() { Fill::Fine } else { Fill::Large };
@@ -201,12 +205,13 @@ fn run(core: &Core, shared: &Shared) {
     }
 }
 
-/// How many more tables it takes until the store has surely merged the newest removals with what they
-/// remove. Without new writes it would wait for them for ever, and a full disk takes none.
+/// How many more tables it takes until the LSM store has surely merged the newest removals with what they remove. It merges
+/// only when new tables come, and on a full disk none come by themselves.
 struct Merges(u8);
 
 impl Core {
-    /// Seals the active layer if it is filled so far, writes the sealed one out, and lets its log files go.
+    /// Seals the active layer if it is filled at least to `least`, writes the sealed one out to the tables, and removes the log
+    /// files that hold nothing else. Returns whether something was written out.
     fn drain_once(&self, shared: &Shared, least: Fill, merges: &mut Merges) -> Result<bool> {
         let Some((layer, first_needed)) = self.seal(least)? else {
             if least == Fill::Fine && merges.0 > 0 {
@@ -224,7 +229,7 @@ impl Core {
             let tables = self.tables()?;
             let mut changes = Changes::with_capacity(batch.len());
             for (key, held) in batch {
-                // What came and went since the last time leaves no trace.
+                // What was made and removed since the last time need not be removed from the tables.
                 if !held.is_removed() || tables.get(key)?.is_some() {
                     if held.is_removed() {
                         merges.0 = MERGE_TABLES;
@@ -257,12 +262,13 @@ impl Core {
         Ok(true)
     }
 
-    /// The sealed layer, and the number of the first log file that holds something newer.
+    /// The layer that is to be written out, and the number of the first log file that holds something newer; `None` if there is
+    /// nothing to write out.
     fn seal(&self, least: Fill) -> Result<Option<(Arc<Layer>, u64)>> {
         let mut state = self.state.write();
         let state = &mut *state;
         if let Some(sealed) = &state.front.sealed {
-            // A failure interrupted its writing; the log was turned over for it then.
+            // Writing it out has failed before. A new log file was begun when it was sealed.
             return Ok(Some((Arc::clone(sealed), state.log.first_after_seal())));
         }
         if fill(state, self.layer_bytes) < least || state.front.active.is_empty() {

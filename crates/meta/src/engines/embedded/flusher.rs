@@ -1,4 +1,4 @@
-//! Forces the log to stable storage: at once for those who wait, in the background otherwise.
+//! Forces the log to stable storage: at once for callers of `sync`, and in the background for all other commits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use intarsia_types::{Error, Result};
 
 use super::log::LogFiles;
 
-/// Owns the background thread. Dropping it stops the thread and forces what is left.
+/// The background thread, if there is one. Dropping this ends the thread and forces out what is left.
 pub(super) struct Flusher {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -18,9 +18,9 @@ pub(super) struct Flusher {
 
 struct Shared {
     log: LogFiles,
-    /// Commits so far.
+    /// The number of commits so far.
     committed: AtomicU64,
-    /// Whether the background thread is asleep with nothing to do, and must be woken by a commit.
+    /// Whether the background thread sleeps because there is nothing to do, so that a commit has to wake it.
     parked: AtomicBool,
     syncs: AtomicU64,
     group: Mutex<Group>,
@@ -29,7 +29,7 @@ struct Shared {
     wake: Condvar,
 }
 
-/// The group commit: one caller flushes, the others wait for it.
+/// The callers that wait for a flush: one of them makes it, for all.
 #[derive(Default)]
 struct Group {
     /// All commits up to this number are on stable storage.
@@ -58,7 +58,7 @@ impl Flusher {
     pub(super) fn note_commit(&self) {
         self.shared.committed.fetch_add(1, Ordering::SeqCst);
         if self.shared.parked.swap(false, Ordering::SeqCst) {
-            // Under the lock, so that the wake-up cannot fall between its check and its wait.
+            // Under the lock, so that the thread is not woken between its check and its wait, when it would miss that.
             let _stop = self.shared.stop.lock();
             self.shared.wake.notify_one();
         }
@@ -108,7 +108,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Flushes once and says up to which commit that counts.
+    /// Flushes once. Returns the number of commits that are on stable storage then.
     fn flush(&self) -> Result<u64> {
         let upto = self.committed.load(Ordering::SeqCst);
         self.log.sync()?;
@@ -120,7 +120,7 @@ impl Shared {
         self.group.lock().synced >= self.committed.load(Ordering::SeqCst)
     }
 
-    /// Sleeps until there is something to flush; false when the thread must end.
+    /// Sleeps until there is something to flush; false when the thread has to end.
     fn wait_for_work(&self) -> bool {
         let mut stop = self.stop.lock();
         loop {
@@ -136,7 +136,7 @@ impl Shared {
         }
     }
 
-    /// Lets commits gather for one interval; false when the thread must end.
+    /// Lets commits gather for one interval; false when the thread has to end.
     fn gather(&self, interval: Duration) -> bool {
         let mut stop = self.stop.lock();
         if !*stop {

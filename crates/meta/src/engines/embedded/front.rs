@@ -1,8 +1,8 @@
-//! What was committed and is not in the tables yet: ordered maps in memory, shadowed by the log. Of long
-//! values the maps only know where they stand in the log.
+//! The front: what was committed and is not in the tables yet. It consists of ordered maps in memory; the log has the same on
+//! disk. Of a long value the maps only have its place in the log.
 //!
-//! Most changes never reach the tables: a directory that gains a thousand entries changes its record a
-//! thousand times and is written out once, and what came and went in between leaves no trace.
+//! Most changes never reach the tables. A directory that gains a thousand entries changes its record a thousand times, but the
+//! record is written out once; and what was made and removed in between is not written out at all.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use super::log::Span;
 use crate::engines::prefix_end;
 use crate::{Key, Value};
 
-/// What a record costs beyond its bytes: its share of the map's nodes and two reference counts.
+/// What a record takes beyond its bytes: its share of the map's nodes and two reference counts.
 const RECORD_OVERHEAD_BYTES: u64 = 96;
 
 /// What a layer knows of a key.
@@ -25,7 +25,7 @@ pub(super) enum Held {
     Removed,
     /// Its value.
     Here(Value),
-    /// Where its value is.
+    /// Where its value is in the log.
     InLog(Span),
 }
 
@@ -51,7 +51,7 @@ impl Held {
     }
 }
 
-/// The newest that is known of some keys.
+/// The newest changes of some keys.
 #[derive(Default)]
 pub(super) struct Layer {
     records: BTreeMap<Key, Held>,
@@ -93,7 +93,7 @@ pub(super) struct Front {
 }
 
 impl Front {
-    /// What is known of a key here.
+    /// What the front has of a key.
     pub(super) fn get(&self, key: &[u8]) -> Option<&Held> {
         let sealed = || self.sealed.as_ref().and_then(|layer| layer.records.get(key));
         self.active.records.get(key).or_else(sealed)
@@ -103,7 +103,7 @@ impl Front {
         self.active.bytes + self.sealed.as_ref().map_or(0, |layer| layer.bytes)
     }
 
-    /// Lays what is known here over the records of the tables, which come in order; up to `limit`.
+    /// Up to `limit` records within the bounds: those of `tables`, which come in order, as changed by what the front has.
     pub(super) fn scan_over(
         &self,
         bounds: &ScanBounds,
@@ -111,7 +111,7 @@ impl Front {
         limit: usize,
     ) -> Result<Vec<(Key, Value)>> {
         let layered = self.changed(bounds).merge_join_by(tables, |(changed, _), stored| {
-            // A failure comes before anything else.
+            // An error of the tables comes before any record.
             stored.as_ref().map_or(Ordering::Greater, |(key, _)| changed.as_ref().cmp(key))
         });
         layered
@@ -127,7 +127,7 @@ impl Front {
             .collect()
     }
 
-    /// What is known here of the keys of a scan, the newest of each, in order.
+    /// What the front has of the keys within the bounds, the newest of each, in order.
     fn changed(&self, bounds: &ScanBounds) -> impl Iterator<Item = (&Key, &Held)> {
         let older = self.sealed.iter().flat_map(|layer| layer.range(bounds));
         self.active
@@ -137,7 +137,7 @@ impl Front {
     }
 }
 
-/// The keys of a scan.
+/// The range of keys of a scan.
 pub(super) struct ScanBounds {
     pub(super) from: Bound<Vec<u8>>,
     pub(super) to: Bound<Vec<u8>>,

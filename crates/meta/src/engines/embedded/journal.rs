@@ -1,9 +1,9 @@
-//! The end of the newest journal after a loss of power.
+//! The end of the LSM store's newest journal after a loss of power.
 //!
-//! The last commits before such a loss may have reached the disk out of order, so that a batch is there
-//! with a hole in it. The store takes a journal that simply ends, but refuses one with a batch whose
-//! checksum fails. Everything before the first such batch is sound, and nothing after it was ever
-//! promised: what was, had been forced to disk in order. So the journal is cut there.
+//! The last batches before the loss may have reached the disk out of order, so that one of them has a hole. The store takes a
+//! journal that simply ends, but refuses one with a batch whose checksum is wrong. Everything before the first such batch is
+//! sound. Nothing after it was acknowledged as durable, since such batches had been forced to disk in order. So the journal is
+//! cut there.
 
 use std::fs;
 use std::hash::Hasher;
@@ -19,23 +19,23 @@ const START_BYTES: usize = 1 + 4 + 8;
 const ITEM_HEAD_BYTES: usize = 1 + 1 + 1 + 8 + 2 + 4 + 4;
 const TRAILER: &[u8] = b"FJL\x03";
 
-/// What becomes of an unsound end.
+/// What becomes of the bytes that are cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cut {
-    /// It is kept in a file beside the journal: somebody may want to look at it.
+    /// They are kept in a file beside the journal, since somebody may want to look at them.
     Kept,
-    /// Our own log has all of it, and the disk was too full to finish it: a copy would fill it again.
+    /// They are dropped: our own log has all of them, and the disk was full, so a copy would fill it again.
     Dropped,
 }
 
-/// Cuts the newest journal after its last sound batch. Returns the number of bytes cut. The caller holds
-/// the database's lock.
+/// Cuts the newest journal after its last sound batch. Returns the number of bytes that were cut off. The caller holds the
+/// database's lock.
 pub(super) fn cut_unsound_end(database: &Path, how: Cut) -> Result<u64> {
     let Some(journal) = newest(database)? else { return Ok(0) };
     let bytes = fs::read(&journal).map_err(io("read", &journal))?;
     let sound = sound_length(&bytes);
     let (_, cut) = bytes.split_at(sound);
-    // The rest of a journal that was never written to.
+    // Only zeros: the rest of the journal was never written to.
     if cut.iter().all(|&byte| byte == 0) {
         return Ok(0);
     }
@@ -50,7 +50,7 @@ pub(super) fn cut_unsound_end(database: &Path, how: Cut) -> Result<u64> {
     Ok(cut_bytes)
 }
 
-/// Keeps what was cut, if there is room for it.
+/// Keeps what is cut off in a file, if there is room for it.
 pub(super) fn keep(path: &Path, cut: &[u8]) -> Result<()> {
     let write = || {
         let mut file = fs::File::create(path)?;
@@ -81,7 +81,7 @@ fn io<'p>(what: &'static str, path: &'p Path) -> impl Fn(std::io::Error) -> Erro
     move |e| Error::io(format!("{what} '{}'", path.display()), e)
 }
 
-/// The length of the part that holds whole batches with the right checksums.
+/// The length of the beginning of the journal that consists of whole batches with the right checksums.
 fn sound_length(journal: &[u8]) -> usize {
     let mut at = 0;
     while let Some(length) = batch_length(&journal[at..]) {
@@ -90,7 +90,7 @@ fn sound_length(journal: &[u8]) -> usize {
     at
 }
 
-/// The length of the batch that starts here, if it is sound.
+/// The length of the batch at the start of `bytes`, if it is sound.
 fn batch_length(bytes: &[u8]) -> Option<usize> {
     let start = bytes.get(..START_BYTES)?;
     if start[0] != TAG_START {

@@ -6,10 +6,9 @@
 //! payload                changes: 0 · key length u16 · key                     a removal
 //!                                 1 · key length u16 · key · value length u32 · value
 //! ```
-//! A record is written by one call and so is in the page cache as a whole before its commit is
-//! acknowledged: the death of the process can tear none. After a loss of power the log is read up to the
-//! first unsound record, and what follows was never promised: promised records had been forced to disk
-//! in order.
+//! A record is written by one call, so the page cache has all of it before its commit is acknowledged, and the death of the
+//! process leaves no half of one. After a loss of power the log is read up to the first unsound record. What follows was never
+//! acknowledged as durable, since such records had been forced to disk in order.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -25,14 +24,14 @@ use super::front::{Held, Layer};
 use crate::engines::Changes;
 use crate::{Bytes, Key, Value};
 
-/// Room laid out ahead of the end, so that on a full disk names can still be removed.
+/// Room that is laid out ahead of the end, so that names can still be removed when the disk is full.
 const AHEAD_BYTES: u64 = 1 << 20;
 const PREFIX: &str = "log-";
 const HEAD_BYTES: usize = 12;
 const REMOVAL: u8 = 0;
 const VALUE: u8 = 1;
-/// Longer values, which are the bodies of small files, are not kept in memory but read from the log again
-/// when somebody asks: they are most of the bytes, and most of them are only asked for once, by the drain.
+/// Longer values, which are the bodies of small files, are not kept in memory but read from the log again when somebody asks
+/// for them. They are most of the bytes, and most of them are asked for only once, by the drain.
 const HERE_MAX_BYTES: usize = 512;
 
 /// One file of the log.
@@ -40,7 +39,7 @@ pub(super) struct LogFile {
     number: u64,
     path: PathBuf,
     file: File,
-    /// Written since it was last forced to disk.
+    /// It may have been written to since it was last forced to disk.
     is_dirty: AtomicBool,
     /// Its name may not be on stable storage yet.
     is_new: AtomicBool,
@@ -55,8 +54,7 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// Reads the value. The file stays readable for as long as a span of it is held, also when its name
-    /// has gone.
+    /// Reads the value. The file can be read as long as there is a span of it, even after it has been removed.
     pub(super) fn read(&self) -> Result<Value> {
         let mut value = vec![0; self.len];
         let path = &self.file.path;
@@ -68,23 +66,23 @@ impl Span {
     }
 }
 
-/// The files that the tables do not have all of, oldest first. Shared with whoever forces them to disk.
+/// The files with changes that the tables do not have, oldest first. Shared with the flusher.
 #[derive(Clone, Default)]
 pub(super) struct LogFiles(Arc<Mutex<Vec<Arc<LogFile>>>>);
 
-/// Appends records to the newest file. One thread at a time, under the lock of commits.
+/// Appends records to the newest file, one thread at a time, under the commit lock.
 pub(super) struct Log {
     dir: PathBuf,
     files: LogFiles,
     newest: Arc<LogFile>,
     end_bytes: u64,
-    /// Up to where there is room on the disk.
+    /// Up to which offset room on the disk has been laid out.
     laid_out_bytes: u64,
     record: Vec<u8>,
 }
 
 impl LogFiles {
-    /// How much they hold.
+    /// How many bytes they hold.
     pub(super) fn bytes(&self) -> u64 {
         let files = self.0.lock();
         files.iter().map(|file| file.file.metadata().map_or(0, |meta| meta.len())).sum()
@@ -109,7 +107,7 @@ impl LogFiles {
 }
 
 impl Log {
-    /// Opens the log, and returns what it holds and how many unsound bytes were cut off its end.
+    /// Opens the log. Returns also the changes that it holds, and how many unsound bytes were cut off its end.
     pub(super) fn open(dir: &Path) -> Result<(Self, Layer, u64)> {
         let mut held = Layer::default();
         let mut files: Vec<Arc<LogFile>> = Vec::new();
@@ -129,7 +127,7 @@ impl Log {
             end_bytes = sound as u64;
             files.push(file);
         }
-        // The last file goes on: on a full disk its room may be all there is.
+        // Records go on into the last file: on a full disk, the room laid out for it may be all there is.
         let newest = match files.last() {
             Some(last) => Arc::clone(last),
             None => {
@@ -144,7 +142,7 @@ impl Log {
         Ok((log, held, cut_bytes))
     }
 
-    /// Sees to it that there is room for `len` more bytes and then some, if the disk has it.
+    /// Lays out room for `len` more bytes and [`AHEAD_BYTES`] beyond them, unless there is enough. On a full disk it may fail.
     fn lay_out(&mut self, len: u64) {
         use rustix::fs::FallocateFlags;
         if self.end_bytes + len < self.laid_out_bytes {
@@ -152,7 +150,7 @@ impl Log {
         }
         let wanted = len + AHEAD_BYTES;
         let file = &self.newest.file;
-        // Behind the end of the file, so that no zeros have to be told from records.
+        // The length of the file stays, so that it does not end with zeros.
         if rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, self.end_bytes, wanted).is_ok() {
             self.laid_out_bytes = self.end_bytes + wanted;
         }
@@ -162,8 +160,8 @@ impl Log {
         self.files.clone()
     }
 
-    /// Appends one commit, and returns what is to be held of each change. After a failure nothing of it
-    /// counts: the next record takes its place.
+    /// Appends one commit. Returns what the front is to hold of each change. After a failure nothing of the commit counts, and
+    /// the next record is written over it.
     pub(super) fn append(&mut self, changes: &Changes) -> Result<Vec<Held>> {
         let values_at = encode(changes, &mut self.record)?;
         self.lay_out(self.record.len() as u64);
@@ -181,16 +179,16 @@ impl Log {
         Ok(held)
     }
 
-    /// How long the newest file is.
+    /// The length of the newest file, in bytes.
     pub(super) const fn newest_bytes(&self) -> u64 {
         self.end_bytes
     }
 
-    /// Starts a new file, so that the older ones can go once the tables have what they hold. Returns the
-    /// number of the new one.
+    /// Begins a new file, so that the older ones can be removed once the tables have what they hold. Returns the number of the
+    /// new one.
     pub(super) fn rotate(&mut self) -> Result<u64> {
         let next = Arc::new(LogFile::open(&self.dir, self.newest.number + 1)?);
-        // What a failed append left behind the last record would pass for damage in an older file.
+        // A failed append may have left bytes after the last record. In an older file they would count as damage.
         self.newest.file.set_len(self.end_bytes).map_err(io("cut", &self.newest.path))?;
         self.files.0.lock().push(Arc::clone(&next));
         self.newest = next;
@@ -200,7 +198,7 @@ impl Log {
         Ok(self.newest.number)
     }
 
-    /// The number of the file that records go to now; it was started when the front was last sealed.
+    /// The number of the file that records go to now. It was begun when the front was last sealed.
     pub(super) fn first_after_seal(&self) -> u64 {
         self.newest.number
     }
@@ -230,8 +228,8 @@ impl LogFile {
         Ok(Self { number, path, file, is_dirty, is_new })
     }
 
-    /// What is to be held of a value that stands at `offset_bytes`: a short one itself, which `here`
-    /// gives, of a long one the place.
+    /// What the front is to hold of a value that stands at `offset_bytes`: a short one itself, which `here` returns, or the
+    /// place of a long one.
     fn hold(
         self: &Arc<Self>,
         offset_bytes: u64,
@@ -265,7 +263,7 @@ fn numbers(dir: &Path) -> Result<Vec<u64>> {
     Ok(numbers)
 }
 
-/// Cuts a file at `sound` bytes and keeps what was cut beside it. Returns its length.
+/// Cuts a file at `sound` bytes, and keeps what was cut off in a file beside it. Returns how many bytes that is.
 fn set_aside(path: &Path, sound: usize) -> Result<u64> {
     let bytes = std::fs::read(path).map_err(io("read", path))?;
     let cut = bytes.get(sound..).unwrap_or(&[]);
@@ -277,7 +275,7 @@ fn set_aside(path: &Path, sound: usize) -> Result<u64> {
     Ok(cut.len() as u64)
 }
 
-/// Lays out the record of a commit, and returns where in it each value is.
+/// Builds the record of a commit in `record`. Returns the offset in it of each value.
 fn encode(changes: &Changes, record: &mut Vec<u8>) -> Result<Vec<usize>> {
     let mut values_at = Vec::with_capacity(changes.len());
     record.clear();
@@ -318,7 +316,7 @@ fn replay(file: &Arc<LogFile>, bytes: &[u8], layer: &mut Layer) -> usize {
     at
 }
 
-/// What is to be held of a value in the record at `record_at`.
+/// What the front is to hold of a value in the record at `record_at`.
 fn hold_again(file: &Arc<LogFile>, record_at: usize, value: Option<(usize, &[u8])>) -> Held {
     match value {
         None => Held::Removed,
@@ -326,7 +324,7 @@ fn hold_again(file: &Arc<LogFile>, record_at: usize, value: Option<(usize, &[u8]
     }
 }
 
-/// A change in a record: its key, and its value with where in the record that is.
+/// A change in a record: its key, and its value with the offset of that in the record.
 type Decoded<'r> = (&'r [u8], Option<(usize, &'r [u8])>);
 
 /// The record at the start of `bytes` and its length, if it is sound.
@@ -335,7 +333,7 @@ fn decode(bytes: &[u8]) -> Option<(Vec<Decoded<'_>>, usize)> {
     let (sum, rest) = rest.split_first_chunk::<8>()?;
     let len = usize::try_from(u32::from_le_bytes(*len)).ok()?;
     let mut payload = rest.get(..len)?;
-    // No commit is empty; zeros behind the end of the log are no record.
+    // No commit is empty, so zeros after the end of the log are no record.
     if len == 0 || block_sum(payload) != u64::from_le_bytes(*sum) {
         return None;
     }

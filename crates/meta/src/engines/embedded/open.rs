@@ -12,27 +12,27 @@ use super::failed;
 use super::journal::{self, Cut};
 use super::tables::Tables;
 
-/// The file that says that the directory is ours, and in which format it is. Nothing in a directory
-/// without it is touched.
+/// The file that says that the directory is a database of this program, and in which format. In a directory with other files
+/// and without this one, nothing is touched.
 const MARKER: &str = "intarsia-meta";
 const FORMAT: &str = "1\n";
 
-/// Tables in memory are sealed by us; see `Tables::seal_full`.
+/// The LSM store does not seal tables in memory by itself; see `Tables::seal_full`.
 const NEVER_BY_ITSELF: u64 = u64::MAX;
 const BLOCK_CACHE_BYTES: u64 = 32 << 20;
 /// Bounds both the disk space of the journals and the time to replay them after a crash.
 const JOURNALS_BYTES: u64 = 128 << 20;
 /// Longer bodies are kept out of the tree, so that compaction does not copy them again and again.
 const BODY_SEPARATION_BYTES: u32 = 1024;
-/// One: with more, the store's first worker hands compactions back to the queue until another takes them,
-/// and spins while that one is busy.
+/// One worker of the LSM store: with more, the first hands compactions back to the queue until another one takes them, and
+/// spins while that one is busy.
 const WORKERS: usize = 1;
 
 /// A process that is just ending may hold the lock for a moment.
 const LOCK_ATTEMPTS: u32 = 4;
 const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
 
-/// The opened tables, and how many bytes of the unfinished end of the journal were cut.
+/// Opens the tables. Returns also how many bytes were cut off the unsound end of the journal.
 pub(super) fn open(path: &Path, cut: Cut) -> Result<(Tables, u64)> {
     if is_absent(path)? {
         create(path)?;
@@ -63,7 +63,7 @@ fn foreign(path: &Path, why: &str) -> Error {
     Error::Engine(format!("'{}' is no metadata database of this program: {why}", path.display()))
 }
 
-/// No directory, or an empty one.
+/// Whether there is no directory, or an empty one.
 fn is_absent(path: &Path) -> Result<bool> {
     match fs::read_dir(path) {
         Ok(mut entries) => Ok(entries.next().is_none()),
@@ -72,8 +72,8 @@ fn is_absent(path: &Path) -> Result<bool> {
     }
 }
 
-/// Creates the database beside its place and moves it there when it is whole: a crash on the way leaves
-/// nothing that looks like a database.
+/// Creates the database under another name, and renames it when it is whole. So a crash leaves nothing that looks like a
+/// database and is none.
 fn create(path: &Path) -> Result<()> {
     let draft = draft_path(path);
     if draft.exists() {
@@ -106,7 +106,7 @@ fn io<'p>(what: &'static str, path: &'p Path) -> impl Fn(std::io::Error) -> Erro
     move |e| Error::io(format!("{what} '{}'", path.display()), e)
 }
 
-/// Takes the store's own lock, to look at its files before it does.
+/// Takes the lock of the LSM store, to look at its files before the store does.
 fn lock(path: &Path) -> Result<fs::File> {
     let file = path.join("lock");
     let lock = fs::File::options().write(true).open(&file).map_err(io("open", &file))?;
@@ -120,7 +120,7 @@ fn lock(path: &Path) -> Result<fs::File> {
     Err(Error::Busy(format!("another process has '{}' open", path.display())))
 }
 
-/// The store panics on some kinds of damage; to the caller that is an error like any other.
+/// Opens the LSM store, which panics on some kinds of damage: the caller gets an error instead.
 fn open_tables(path: &Path) -> Result<Tables> {
     catch_unwind(AssertUnwindSafe(|| try_open_tables(path))).unwrap_or_else(|_| {
         Err(Error::Engine(format!("the database in '{}' is damaged", path.display())))

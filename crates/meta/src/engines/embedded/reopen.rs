@@ -1,8 +1,7 @@
-//! Opening the database again after a write failed, as on a full disk, once that may help.
+//! Opening the database again after a write to it failed, as on a full disk.
 //!
-//! The store takes no more writes after a failed one, because it cannot know what reached the disk. So
-//! the database is closed and opened again, and what was being written out is written once more: our own
-//! log still has it.
+//! The LSM store takes no more writes after one failed, because it cannot know what reached the disk. So the database is closed
+//! and opened again, and what was being written out is written once more: our own log still has it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +12,9 @@ use intarsia_types::{Error, Result};
 use super::journal::Cut;
 use super::{Core, Tables, closed, open};
 
-/// Opening again is tried at most so often.
+/// The least time between two attempts to open the database again.
 const PAUSE: Duration = Duration::from_millis(500);
-/// How long whoever uses the old tables may take to let go of them.
+/// How long threads that use the old tables, such as scans, may take to let go of them.
 const SCANS_MAX: Duration = Duration::from_secs(5);
 
 /// When the last attempt was.
@@ -34,7 +33,10 @@ impl Pause {
 }
 
 impl Core {
-    /// The tables, opened again if they failed. The caller holds the lock of commits.
+    /// The tables, which are opened again if they have failed. The caller holds the commit lock.
+    ///
+    /// # Errors
+    /// [`Error::Engine`] when they have failed and cannot be opened again now, [`Error::NoSpace`] when the disk is full.
     pub(super) fn usable(&self, slot: &mut Option<Arc<Tables>>) -> Result<Arc<Tables>> {
         match slot {
             Some(tables) if !tables.has_failed() => Ok(Arc::clone(tables)),
@@ -59,7 +61,8 @@ impl Core {
     }
 }
 
-/// Waits for scans to end and closes the tables; hands them back when they are still in use.
+/// Waits until no other thread uses the tables, and closes them. Hands them back if they are still in use after
+/// [`SCANS_MAX`].
 fn close(mut tables: Arc<Tables>) -> std::result::Result<(), Arc<Tables>> {
     let deadline = Instant::now() + SCANS_MAX;
     loop {
@@ -76,7 +79,7 @@ fn close(mut tables: Arc<Tables>) -> std::result::Result<(), Arc<Tables>> {
 }
 
 impl super::Space {
-    /// Replaying the journal may write tables out, so it wants more than the least room.
+    /// Refuses to open the database again on a full disk, since replaying its journal may write tables out.
     fn check_room_to_reopen(&self) -> Result<()> {
         if self.is_low()? {
             return Err(Error::NoSpace("the disk that holds the metadata is full".into()));

@@ -1,8 +1,7 @@
-//! Refuses to grow when the disk is nearly full.
+//! Refuses commits that make the database grow when the disk is nearly full.
 //!
-//! A write of the store that meets a full disk stops the database until it is opened again. So growth
-//! ends while there is still room for what frees space, and a file of ballast is given up for that when
-//! others have taken even this room.
+//! If a write of the LSM store meets a full disk, the database takes no more writes until it is opened again. So it stops to
+//! grow while there is still room for what frees space. If others use up that room too, a file of ballast is given up.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -13,30 +12,30 @@ use intarsia_types::{Error, Result};
 use super::log::LogFiles;
 use crate::{Condition, Mutation};
 
-/// Below this, nothing may grow: room to write out tables from memory and to merge some.
+/// With fewer free bytes than this, nothing may grow. It is room to write out tables from memory, and to merge some.
 const LOW_BYTES: u64 = 96 << 20;
-/// On a small disk, that much of it instead.
+/// On a small disk it is one part in so many of the disk instead.
 const LOW_FRACTION: u64 = 4;
-/// How often the store will still write what is in the log only: to its journal, then to a table.
+/// How many times what is only in the log will still be written: to the journal of the LSM store, and then to a table.
 const WRITES_OWED: u64 = 2;
-/// Below this, the ballast is given up.
+/// With fewer free bytes than this, the ballast is given up.
 const CRITICAL_BYTES: u64 = 1 << 20;
-/// Room for the tables that may wait in memory: what the store writes out while it wins space back.
+/// The size of the ballast: room for the tables that may wait in memory, which are written out while space is won back.
 const BALLAST_BYTES: u64 = 64 << 20;
-/// On a small disk, that much of it instead.
+/// On a small disk it is one part in so many of the disk instead.
 const BALLAST_FRACTION: u64 = 5;
-/// While there is enough, the free space is looked up once in so many commits, or when commits come less
-/// often than this; otherwise before each.
+/// While there is enough room, the free space is looked up only once in so many commits, or if the last look was longer ago
+/// than [`LOOK_INTERVAL`]; otherwise before each commit.
 const COMMITS_PER_LOOK: u32 = 32;
 const LOOK_INTERVAL: std::time::Duration = std::time::Duration::from_millis(20);
-/// A value longer than this is growth, whatever the commit is for.
+/// A commit with a value longer than this is growth, whatever it is for.
 const SMALL_VALUE_BYTES: usize = 2048;
 
 /// Watches the free space of the database's file system.
 pub(super) struct Space {
     path: PathBuf,
     seen: Mutex<Seen>,
-    /// What the tables do not have yet: room for writing it out stays free.
+    /// What the tables do not have yet: room to write it out is kept free.
     log: LogFiles,
 }
 
@@ -55,7 +54,7 @@ enum Room {
 }
 
 impl Space {
-    /// Starts to watch, and lays out the ballast when there is room.
+    /// Looks at the free space for the first time, and lays out the ballast if there is room.
     pub(super) fn watch(database: &Path, log: LogFiles) -> Result<Self> {
         let path = database.join("ballast");
         let room = look(database, 0)?;
@@ -68,7 +67,10 @@ impl Space {
         Ok(Self { path, seen, log })
     }
 
-    /// Whether a commit may be made now. Calls `when_low` if there is little room, even so.
+    /// Refuses a commit that is growth while there is little room. Calls `when_low` whenever there is little room.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] when it refuses.
     pub(super) fn admit(
         &self,
         conditions: &[Condition],
@@ -105,7 +107,7 @@ impl Space {
         Ok(seen.room)
     }
 
-    /// Whether there is too little room now.
+    /// Whether the disk is full, except for the last [`CRITICAL_BYTES`].
     pub(super) fn is_low(&self) -> Result<bool> {
         Ok(self.look()? == Room::Critical)
     }
@@ -114,7 +116,7 @@ impl Space {
         look(self.path.parent().unwrap_or(&self.path), WRITES_OWED * self.log.bytes())
     }
 
-    /// All at once: the store may have to write out a whole table from memory.
+    /// Gives up the whole ballast at once, since the LSM store may have to write out a whole table from memory.
     fn give_up_ballast(&self, seen: &mut Seen) {
         let cut = File::options().write(true).open(&self.path).and_then(|file| file.set_len(0));
         match cut {
@@ -124,7 +126,8 @@ impl Space {
     }
 }
 
-/// A commit that makes a name, a file or a long value. Removing, renaming over and small updates are not.
+/// Whether a commit makes a new name, a new file or a long value. Removals, renames to a name that exists, and small updates
+/// are no growth.
 fn is_growth(conditions: &[Condition], mutations: &[Mutation]) -> bool {
     conditions.iter().any(|condition| matches!(condition, Condition::Absent(_)))
         || mutations
@@ -143,8 +146,8 @@ fn space_of(path: &Path) -> std::io::Result<(u64, u64)> {
     Ok((fs.f_bavail * fs.f_frsize, fs.f_blocks * fs.f_frsize))
 }
 
-/// `owed_bytes` will be written whatever is refused now: without room for it, the store could neither
-/// finish nor let its journal and the log go, and a disk that nobody else uses would stay full.
+/// Judges the room. `owed_bytes` will be written whatever is refused now. Without room for them the LSM store could neither
+/// finish nor let go of its journal and the log, and a disk that nobody else uses would stay full.
 fn judge(free_bytes: u64, total_bytes: u64, owed_bytes: u64) -> Room {
     let low_bytes = LOW_BYTES.min(total_bytes / LOW_FRACTION) + owed_bytes;
     match free_bytes {
@@ -154,7 +157,7 @@ fn judge(free_bytes: u64, total_bytes: u64, owed_bytes: u64) -> Room {
     }
 }
 
-/// Allocates the ballast for real, as a sparse file would hold no room. Returns its length.
+/// Makes the ballast and allocates it, since a sparse file would take no room. Returns its length in bytes.
 fn lay_out(path: &Path) -> std::io::Result<u64> {
     let file = File::options().create(true).truncate(false).write(true).open(path)?;
     let (_, total_bytes) = space_of(path)?;

@@ -1,4 +1,4 @@
-//! The tables on disk.
+//! The tables on disk: an LSM store (`fjall`), here called the store, with its own tables in memory and its own journal.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,22 +10,21 @@ use super::front::ScanBounds;
 use crate::engines::Changes;
 use crate::{Key, Value, keys};
 
-/// A table in memory of this size is sealed, to be written out by the store's worker. Small, because
-/// several can exist at once; large enough that a burst of creates is written out in pieces of some
-/// 20,000 files.
+/// A table in memory of this size is sealed, to be written out by the store's worker. It is small, because several can exist at
+/// once, and large enough that a burst of creates is written out in pieces of some 20,000 files.
 const MEMTABLE_BYTES: u64 = 16 << 20;
-/// The worker writes nothing out while it merges tables on disk. With that much waiting, whoever adds
-/// more waits.
+/// If so much waits in memory, the drain waits before it adds more, since the worker writes nothing out while it merges tables
+/// on disk.
 const CROWDED_BYTES: u64 = 3 * MEMTABLE_BYTES;
 
-/// The open database. Bodies and checksums have a table of their own, so that their bytes are neither
-/// rewritten nor read past when names are compacted and listed.
+/// The open database. Bodies and checksums have a table of their own, so that their bytes are not rewritten when names are
+/// compacted, and not read when names are listed.
 pub(super) struct Tables {
     database: Database,
     names: Keyspace,
     bodies: Keyspace,
-    /// Whether a write failed. The store takes no more then, and what became of that write is only known
-    /// when the database is opened again.
+    /// Whether a write failed. The store takes no more writes then, and what became of that write is known only once the
+    /// database has been opened again.
     failed: AtomicBool,
 }
 
@@ -34,8 +33,8 @@ impl Tables {
         Self { database, names, bodies, failed: AtomicBool::new(false) }
     }
 
-    /// Whether a write failed, ours or one of the store's own worker. That one tells nobody: it is gone,
-    /// and only the next write or this question finds out.
+    /// Whether a write failed, one of ours or one of the store's worker. The worker ends then without telling; only the next
+    /// write, or the question that is asked here, finds out.
     pub(super) fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Relaxed) || self.database.persist(PersistMode::Buffer).is_err()
     }
@@ -44,8 +43,8 @@ impl Tables {
         self.unwritten_bytes() + self.database.cache_size()
     }
 
-    /// Seals tables in memory that are full. The store could do so by itself, but sends a request with
-    /// every write until it is done; these fill the queue of its worker, which then waits for itself.
+    /// Seals tables in memory that are full. The store could do that by itself, but then it sends its worker a request with
+    /// every write until that is done. These requests fill the worker's queue, and the worker waits for itself.
     pub(super) fn seal_full(&self) -> Result<()> {
         for table in [&self.names, &self.bodies] {
             if table.tree.active_memtable().size() > MEMTABLE_BYTES {
@@ -63,15 +62,15 @@ impl Tables {
         Ok(())
     }
 
-    /// Adds a table that removes a record which was never there, to have older tables merged.
+    /// Adds a table that only removes records which were never there, so that the store merges older tables.
     pub(super) fn seal_with_nothing(&self) -> Result<()> {
         let nothing = [&[0][..], &[keys::BODY][..]].map(|key| (Key::from(key), None));
         self.write(&nothing.into()).map_err(failed("write out"))?;
         self.seal_all()
     }
 
-    /// What the tables in memory hold. The store's own count never returns to zero, as it does not take
-    /// off the old versions that are dropped when a table is written out.
+    /// How many bytes the tables in memory hold, about. The store's own count never returns to zero, since old versions that
+    /// are dropped when a table is written out stay in it.
     fn unwritten_bytes(&self) -> u64 {
         let of = |table: &Keyspace| {
             let sealed = table.sealed_memtable_count() as u64;
@@ -80,7 +79,7 @@ impl Tables {
         of(&self.names) + of(&self.bodies)
     }
 
-    /// Whether the tables in memory should be written out before anything is added.
+    /// Whether so much waits in memory that it should be written out before anything is added.
     pub(super) fn is_crowded(&self) -> bool {
         self.unwritten_bytes() > CROWDED_BYTES
     }
@@ -96,7 +95,7 @@ impl Tables {
         Ok(self.of(key).get(key).map_err(failed("read"))?.map(Value::from))
     }
 
-    /// The records within the bounds, in order. Of a snapshot: a plain range may show half a batch.
+    /// The records within the bounds, in order. They are read from a snapshot, since a plain range may show half a batch.
     pub(super) fn scan(
         &self,
         prefix: &[u8],
@@ -114,7 +113,7 @@ impl Tables {
         self.database.persist(PersistMode::SyncAll).map_err(failed("sync"))
     }
 
-    /// Writes all changes or none. `Poisoned` means none: something else had failed before.
+    /// Writes all changes or none. The error `Poisoned` means none, because something else had failed before.
     pub(super) fn write(&self, changes: &Changes) -> fjall::Result<()> {
         let mut batch = self.database.batch();
         for (key, value) in changes {
