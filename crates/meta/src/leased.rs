@@ -57,6 +57,7 @@ impl LeasedEngine {
         self.commits.load(SeqCst)
     }
 
+    /// Whether answers may come from what is kept.
     pub(crate) fn is_valid(&self) -> bool {
         (self.is_valid)()
     }
@@ -104,6 +105,7 @@ impl LeasedEngine {
         self.table.lock().end(dir)
     }
 
+    /// Whether this host has the lease on `dir` and keeps what is read of it.
     pub(crate) fn is_held(&self, dir: InodeId) -> bool {
         self.table.lock().is_held(dir)
     }

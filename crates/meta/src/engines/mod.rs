@@ -61,6 +61,7 @@ pub(crate) fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(end)
 }
 
+/// The error for a partition that the engine does not have.
 pub(crate) fn no_partition(partition: PartitionId, partitions: u16) -> Error {
     Error::Engine(format!("partition {} of {partitions}", partition.0))
 }
@@ -70,6 +71,7 @@ pub(crate) fn is_unheld(value: &[u8]) -> bool {
     value.first() != Some(&intent::TAG)
 }
 
+/// Refuses an empty prefix: a scan is of one table.
 pub(crate) fn check_prefix(prefix: &[u8]) -> Result<()> {
     if prefix.is_empty() {
         return Err(Error::Invalid("a scan needs a prefix".into()));

@@ -23,6 +23,7 @@ struct Merging {
 }
 
 impl Assumed {
+    /// Assumes what these mutations of a deferred create do.
     pub(super) fn begin(&mut self, mutations: &[Mutation]) {
         for mutation in mutations {
             match mutation {

@@ -37,6 +37,7 @@ pub(super) struct Changes {
 }
 
 impl Changes {
+    /// A lease begins.
     pub(super) fn begin_lease(&mut self) {
         self.leases += 1;
         self.begin_era();
@@ -47,11 +48,13 @@ impl Changes {
         self.leases
     }
 
+    /// Has nothing kept that reads under way bring.
     pub(super) fn begin_era(&mut self) {
         self.era += 1;
         self.log.clear();
     }
 
+    /// A read begins; [`end_reading`](Self::end_reading) has to be called when it has ended.
     pub(super) const fn start_reading(&mut self) -> Reading {
         self.readings += 1;
         Reading { era: self.era, from: self.log.len() }

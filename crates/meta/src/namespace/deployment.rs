@@ -17,6 +17,7 @@ const MEMBER: &str = "member/";
 const DESCRIPTION: &str = "description";
 const PAGE: usize = 1000;
 
+/// The partition with everything that is recorded of the deployment.
 pub(super) const HOME: PartitionId = InodeId::ROOT.partition();
 
 /// A tier of some host. Stored as the format byte and `postcard` of the fields in this order.
@@ -130,6 +131,7 @@ pub(super) fn encode(record: &impl Serialize) -> Result<Value> {
         .map_err(|e| Error::Engine(format!("a record of the deployment cannot be encoded: {e}")))
 }
 
+/// Decodes a record; `what` it is of is only named in errors.
 pub(super) fn decode<T: DeserializeOwned>(
     record: &[u8],
     what: impl std::fmt::Display,

@@ -111,6 +111,10 @@ impl Namespace {
         DentryKey::new(parent, self.hash(name), name)
     }
 
+    /// A name with its inode.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if there is no such name, [`Error::NotDirectory`] if `parent` is no directory.
     pub(super) fn find(&self, parent: InodeId, name: &[u8]) -> Result<Found> {
         match self.try_find(parent, name)? {
             Some(found) => Ok(found),
@@ -119,6 +123,7 @@ impl Namespace {
         }
     }
 
+    /// A name with its inode; `None` if there is no such name.
     pub(super) fn try_find(&self, parent: InodeId, name: &[u8]) -> Result<Option<Found>> {
         name::check(name)?;
         let mut is_outrun = false;

@@ -29,6 +29,7 @@ impl Numbers {
 }
 
 impl Namespace {
+    /// A number for a new inode in `partition`.
     pub(super) fn new_ino(&self, partition: PartitionId) -> Result<InodeId> {
         let block = self.numbers.0.get(usize::from(partition.0));
         let block = block.ok_or_else(|| Error::Engine(format!("no partition {}", partition.0)))?;

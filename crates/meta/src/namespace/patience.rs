@@ -46,6 +46,7 @@ impl Patience {
 pub(super) struct Suspects(Mutex<HashMap<u64, Instant>>);
 
 impl Suspects {
+    /// Whether transactions of a session are hardly to be waited for.
     pub(super) fn contains(&self, session: u64) -> bool {
         self.0.lock().get(&session).is_some_and(|since| since.elapsed() < SUSPECTED)
     }

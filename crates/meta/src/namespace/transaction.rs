@@ -43,6 +43,7 @@ impl Transaction {
         self.part(ino.partition())
     }
 
+    /// The part for a partition, which is made if there is none yet.
     pub(super) fn part(&mut self, partition: PartitionId) -> &mut Part {
         if self.first.partition == partition {
             return &mut self.first;
@@ -62,6 +63,7 @@ impl Transaction {
         self.of(ino).expect(Condition::Equals(keys::inode(ino), stored.value.clone()));
     }
 
+    /// Adds the record of an inode.
     pub(super) fn put_inode(&mut self, inode: &Inode) -> intarsia_types::Result<()> {
         let record = inode.encode()?;
         self.touch(inode);
@@ -82,6 +84,7 @@ impl Transaction {
         }
     }
 
+    /// Adds a change of a directory's times and counts.
     pub(super) fn merge(&mut self, dir: InodeId, delta: DirDelta) {
         self.touch_directory(dir);
         self.of(dir).mutations.push(Mutation::Merge { key: keys::inode(dir), delta });

@@ -39,7 +39,7 @@ pub enum Extra {
     },
     /// Removes the lists of checksums from this position on; `checksummed` of the inode follows.
     DeleteChecksums {
-        /// Position of the first list that goes.
+        /// Position of the first list that is removed.
         from: u32,
     },
 }

@@ -31,6 +31,7 @@ pub enum SetMode {
     Replace,
 }
 
+/// Refuses a name that is empty or too long with [`Error::Range`], and a value that is too long with [`Error::TooBig`].
 pub(super) fn check(name: &[u8], value: &[u8]) -> Result<()> {
     if name.is_empty() || name.len() > XATTR_NAME_MAX {
         return Err(Error::Range);

@@ -34,6 +34,7 @@ impl Finalizer {
         Ok(Self { queue: Arc::clone(queue), thread })
     }
 
+    /// Ends the thread, and waits for that.
     pub(crate) fn stop(self) {
         self.queue.stop();
         if self.thread.join().is_err() {

@@ -282,6 +282,7 @@ impl Queue {
         self.push(|work| work.is_stopping = true);
     }
 
+    /// Whether the thread is to end.
     pub(crate) fn is_stopping(&self) -> bool {
         self.work.lock().is_stopping
     }

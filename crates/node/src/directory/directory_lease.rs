@@ -29,7 +29,7 @@ const PAUSE_OF_A_HOST: Duration = Duration::from_millis(50);
 const CALM: u32 = 8;
 /// Misses after which everything in a leased directory is read at once.
 const MISSES: u32 = 16;
-/// A lease that was not used for so long is given back.
+/// A lease that has not been used for this long is given back.
 const IDLE: Duration = Duration::from_secs(60);
 /// Most leases of one host, and most directories whose use is remembered.
 const LEASES_MAX: usize = 1024;
@@ -198,6 +198,7 @@ impl DirectoryLeases {
         }
     }
 
+    /// What `f` returns for the notes on how a directory is used; none if there are no notes.
     pub(super) fn with<T>(&self, dir: InodeId, f: impl FnOnce(&mut Use) -> T) -> Option<T> {
         self.uses.lock().get_mut(&dir).map(f)
     }

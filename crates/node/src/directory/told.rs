@@ -18,7 +18,7 @@ use crate::directory::directory_lease::{KEPT_BY_KERNEL, ON_ITS_WAY};
 /// Makes the kernel drop the attributes of an inode, so that it asks anew; false if it does not know the inode.
 pub type AttributeDropper = dyn Fn(InodeId) -> bool + Send + Sync;
 
-/// Between two attempts to drop attributes of an inode that the kernel does not know yet.
+/// The pause between two attempts to drop attributes of an inode that the kernel does not know yet.
 const UNKNOWN_PAUSE: Duration = Duration::from_millis(1);
 /// With fewer inodes than this, expired ones are not searched for.
 const FEW: usize = 1024;
@@ -77,7 +77,7 @@ impl Told {
         self.inodes.lock().note(ino, Answer { dir, at: Instant::now() });
     }
 
-    /// The inode is gone, and nobody changes its attributes any more.
+    /// To be called when an inode is gone: nobody changes its attributes any more, so the kernel need not drop them.
     pub(crate) fn forget(&self, ino: InodeId) {
         self.inodes.lock().told.remove(&ino);
     }

@@ -24,7 +24,7 @@ const RETRY_FEW: Duration = Duration::from_secs(4);
 const RETRY_MAX: Duration = Duration::from_secs(60);
 /// The longest pause grows by this for each file that waits, so that at most a hundred attempts are made in a second.
 const RETRY_EACH: Duration = Duration::from_millis(10);
-/// An outcome that nobody asked for in so long is forgotten.
+/// How long after the end of a publication its outcome is remembered at least.
 const REMEMBERED: Duration = Duration::from_secs(60);
 /// How many files are published at the same time, so that a long one does not hold up all short ones: as many as for programs
 /// of this host (see `Lanes` of the mount).
@@ -351,6 +351,7 @@ impl Replicator {
         Ok(Self { queue: Arc::clone(queue), threads })
     }
 
+    /// Ends the threads, and waits for that.
     pub(crate) fn stop(self) {
         self.queue.stop();
         for thread in self.threads {

@@ -269,7 +269,7 @@ mod tests {
     use crate::membership::cluster::lone::lone;
     use crate::space::tiers::one_tier;
 
-    /// Counts what goes.
+    /// Notes which files were removed.
     #[derive(Default)]
     struct Gone(Mutex<Vec<BackingRef>>);
 

@@ -24,7 +24,7 @@ pub(crate) struct TierWithPool {
 }
 
 impl TierWithPool {
-    /// Whether files are to be made ready in it.
+    /// Whether its pool is to be filled up.
     fn wants_files(&self) -> bool {
         !self.tier.is_low() && !self.is_overflow
     }
@@ -73,6 +73,7 @@ impl Tiers {
         Self { entries, is_durable, filling: Arc::default() }
     }
 
+    /// The tiers of this host.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Tier> {
         self.entries.iter().map(|t| &t.tier)
     }
@@ -91,6 +92,10 @@ impl Tiers {
         self.entries.iter().any(|entry| entry.tier.id() == id)
     }
 
+    /// The tier of this host with this number.
+    ///
+    /// # Errors
+    /// EIO when this host has no such tier.
     pub(crate) fn get(&self, id: TierId) -> Result<&Tier> {
         self.entry(id).map(|t| &t.tier)
     }

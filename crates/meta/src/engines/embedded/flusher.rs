@@ -64,6 +64,7 @@ impl Flusher {
         }
     }
 
+    /// Returns when all commits that were noted before are on stable storage.
     pub(super) fn sync(&self) -> Result<()> {
         self.shared.sync()
     }

@@ -68,6 +68,7 @@ impl Layer {
         }
     }
 
+    /// How many bytes of memory the layer takes, about.
     pub(super) const fn bytes(&self) -> u64 {
         self.bytes
     }

@@ -1,7 +1,7 @@
 //! The log of commits that the tables do not have yet.
 //!
 //! ```text
-//! log-NNNNNNNNNNNNNNNN   records, oldest first; a file goes when the tables have all of it
+//! log-NNNNNNNNNNNNNNNN   records, oldest first; a file is removed when the tables have all of it
 //! record                 length u32 · CRC-64/NVME u64 of the payload · payload        (little-endian)
 //! payload                changes: 0 · key length u16 · key                     a removal
 //!                                 1 · key length u16 · key · value length u32 · value

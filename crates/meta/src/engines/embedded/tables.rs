@@ -39,6 +39,7 @@ impl Tables {
         self.failed.load(Ordering::Relaxed) || self.database.persist(PersistMode::Buffer).is_err()
     }
 
+    /// How many bytes of memory the tables in memory and the cache of blocks take, about.
     pub(super) fn memory_bytes(&self) -> u64 {
         self.unwritten_bytes() + self.database.cache_size()
     }

@@ -37,6 +37,7 @@ fn call(function: &str, keys: &PartitionKeys, store_id: &str) -> Cmd {
     command
 }
 
+/// Reads a record and the record of the inode that it names, if it is a dentry.
 pub(super) fn follow(keys: &PartitionKeys, store_id: &str, key: &[u8]) -> Vec<u8> {
     call(&LIBRARY.follow, keys, store_id).arg(key).get_packed_command()
 }

@@ -128,6 +128,7 @@ fn address_of(info: &ConnectionInfo) -> Result<Address, String> {
     }
 }
 
+/// One server, and the connections to it.
 pub(super) struct Server {
     pub(super) address: Address,
     client: Client,
@@ -144,6 +145,7 @@ impl Server {
         Ok(Self { address, client, readers, writer: Writer::default(), confirmed })
     }
 
+    /// Makes a new connection, by `deadline`.
     pub(super) fn connect(&self, deadline: Instant) -> Result<Connection, Failure> {
         if Relapse::ForgottenConnections.is_back() {
             // As it was done for every connection once.
@@ -203,6 +205,7 @@ fn ask_on(connection: &mut Connection, command: &[u8]) -> Result<Value, Failure>
     checked(connection.recv_response()?)
 }
 
+/// The answer, or the failure that it stands for.
 pub(super) fn checked(value: Value) -> Result<Value, Failure> {
     match value {
         Value::ServerError(error) => Err(Failure::from(&error)),

@@ -23,6 +23,7 @@ fn unrepairable(why: &str) -> Result<Outcome> {
 }
 
 impl Namespace {
+    /// Repairs what is damaged, if that can be done.
     pub(super) fn mend(&self, damage: &Damage) -> Result<Outcome> {
         match damage {
             Damage::UnreadableInode { .. } | Damage::UnreadableName { .. } => {

@@ -38,6 +38,7 @@ pub(super) struct Survey {
 }
 
 impl Survey {
+    /// Reads all records. If there are unfinished transactions, these are the only damage that it reports.
     pub(super) fn of(ns: &Namespace, progress: Progress<'_>) -> Result<Self> {
         let mut survey = Self::default();
         survey.read(ns, "changes", keys::TRANSACTION, progress, Self::transaction)?;
