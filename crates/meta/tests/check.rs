@@ -323,6 +323,19 @@ fn hints_that_the_record_tells_otherwise_than_the_attributes() {
 }
 
 #[test]
+fn a_reader_that_is_counted_after_the_last_attribute_went_leaves_no_stray_record() {
+    let store = Store::new();
+    let lifetime = b"user.intarsia.lifetime";
+    store.ns.set_xattr(store.inline, lifetime, b"reads:2", SetMode::Either, at(2)).unwrap();
+    store.ns.remove_xattr(store.inline, lifetime, at(3)).unwrap();
+    assert_eq!(store.ns.count_reader(store.inline).unwrap(), 1);
+    assert_eq!(store.check(false).findings, []);
+    assert_eq!(store.ns.list_xattr(store.inline).unwrap(), Vec::<Vec<u8>>::new());
+    store.ns.unlink(ROOT, b"inline", |_| false, at(4)).unwrap();
+    assert_eq!(store.check(false).findings, []);
+}
+
+#[test]
 fn a_file_that_is_both_used_and_free() {
     let store = Store::new();
     store.put(&keys::free(store.backing), b"");

@@ -141,6 +141,11 @@ impl Namespace {
             transaction.expect_unchanged(&stored);
             transaction.of(ino).expect(Condition::still(key.clone(), before));
             transaction.of(ino).put(key.clone(), Bytes::copy_from(&readers.to_le_bytes()));
+            if !stored.inode.has_xattrs {
+                // The last attribute was removed while the reader had the file open. Who removes the file has to know of the count.
+                let version = stored.inode.version.wrapping_add(1);
+                transaction.put_inode(&Inode { has_xattrs: true, version, ..stored.inode })?;
+            }
             Ok(self.commit(transaction)?.then_some(readers))
         })
     }

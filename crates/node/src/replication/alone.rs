@@ -326,6 +326,27 @@ fn a_host_that_stopped_with_copies_to_make_finds_all_files_that_it_is_to_make_th
     assert_eq!(b.replicas.queue.backlog().files, 16);
 }
 
+/// The next survey goes on without the host that is gone too, instead of telling it again and again.
+#[test]
+fn copies_are_made_where_one_is_left_if_the_host_that_was_to_make_them_is_lost_too() {
+    let b = Host::join(&Shared::new(), "b");
+    let (host, dir) = ("lost".to_owned(), "tier".into());
+    let tier = TierRecord { host, dir, class: TierClass::Disk, capacity_bytes: 0 };
+    let lost = b.namespace.register_tier(&tier).unwrap();
+    let (inode, own) = b.create(b"f", b"some bytes");
+    let first = BackingRef { tier: lost, file: own.file };
+    let place = |inode: &mut Inode| {
+        inode.layout = Layout::of_copies(vec![first, own]);
+        Ok(())
+    };
+    b.namespace.update(inode.ino, place).unwrap();
+    b.replicas.note_lost(first, inode.ino, 10);
+    b.replicas.note_lost(first, InodeId(12345), 10);
+    b.replicas.survey().unwrap();
+    assert_eq!(b.replicas.queue.backlog().files, 1);
+    assert!(!b.replicas.queue.surveys_within(SURVEY_RETRY), "all was told");
+}
+
 #[test]
 fn a_host_looks_again_once_its_share_of_all_files_is_another() {
     let shared = Shared::new();

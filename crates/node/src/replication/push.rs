@@ -68,21 +68,22 @@ impl Lane<'_> {
         }
     }
 
-    /// Ends the copy; one that cannot be ended is abandoned.
-    fn end(mut self, sum: u64) -> Result<BackingRef> {
-        let ended = self.try_end(sum);
+    /// Asks the host to complete the copy, once it has all pieces.
+    fn begin_end(&mut self, sum: u64) -> Result<Pending> {
+        while !self.in_flight.is_empty() {
+            self.receive()?;
+        }
+        self.cluster.start(self.node, Request::PushEnd { handle: self.handle, sum }, None)
+    }
+
+    /// Waits until the copy is complete; one that cannot be completed is abandoned.
+    fn end(self, begun: Result<Pending>) -> Result<BackingRef> {
+        let answer = begun.and_then(|begun| self.cluster.finish(self.node, begun));
+        let ended = answer.and_then(|answer| offered(self.node, &answer));
         if ended.is_err() {
             self.abandon();
         }
         ended
-    }
-
-    fn try_end(&mut self, sum: u64) -> Result<BackingRef> {
-        while !self.in_flight.is_empty() {
-            self.receive()?;
-        }
-        let end = Request::PushEnd { handle: self.handle, sum };
-        offered(self.node, &self.cluster.call_slow(self.node, &end, None)?.response)
     }
 
     fn abandon(self) {
@@ -163,9 +164,10 @@ fn push_pieces(
     match send_pieces(cluster, content, &mut lanes, &mut pushed, pace) {
         Ok(sum) => {
             pushed.sum = sum;
-            for lane in lanes {
-                let node = lane.node;
-                pushed.note(node, lane.end(sum));
+            // All hosts complete their copies at the same time: an offered copy is not kept for long.
+            let begun = lanes.into_iter().map(|mut lane| (lane.begin_end(sum), lane));
+            for (begun, lane) in begun.collect::<Vec<_>>() {
+                pushed.note(lane.node, lane.end(begun));
             }
             Ok(pushed)
         }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use intarsia_meta::Inode;
 use intarsia_policy::lacks_copies;
 use intarsia_sync::Instant;
-use intarsia_types::{BackingRef, FileKind, InodeId, NodeId, PartitionId, Result, TierId};
+use intarsia_types::{BackingRef, Error, FileKind, InodeId, NodeId, PartitionId, Result, TierId};
 use intarsia_wire::Request;
 
 use crate::membership::cluster::Cluster;
@@ -69,7 +69,16 @@ impl Replicas {
         let mut found = Found::default();
         for (first, ino, size_bytes) in known {
             let node = cluster.home_of(first.tier)?;
-            found.lacking.entry(node).or_default().push((*ino, *size_bytes));
+            if alive.contains(&node) {
+                found.lacking.entry(node).or_default().push((*ino, *size_bytes));
+                continue;
+            }
+            // That host is gone as well; another one may have a copy.
+            match self.namespace.get(*ino) {
+                Ok(inode) => self.look_at(cluster, &inode, &mut found)?,
+                Err(Error::NotFound) => {}
+                Err(error) => return Err(error),
+            }
         }
         for partition in self.namespace.partitions() {
             if usize::from(partition.0) % alive.len() == rank {

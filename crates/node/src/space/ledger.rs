@@ -115,7 +115,8 @@ impl Ledger {
             self.remove_later(backing.tier, free, &error);
             return Ok(());
         }
-        self.namespace.forget_file(backing.tier, free)
+        // With several hosts no record names a file that is ready.
+        if self.is_shared { Ok(()) } else { self.namespace.forget_file(backing.tier, free) }
     }
 
     /// As [`discard_unrecorded`](Self::discard_unrecorded), for an empty file: it goes back to the pool instead of being
