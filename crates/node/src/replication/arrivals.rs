@@ -25,7 +25,7 @@ use crate::space::placing::Placing;
 use crate::space::tiers::{Filling, Tiers};
 
 /// How long a complete copy waits for its sender to claim it.
-const CLAIMED_WITHIN: Duration = Duration::from_secs(60);
+pub(super) const CLAIMED_WITHIN: Duration = Duration::from_secs(60);
 
 /// How long the metadata may take when a copy begins, to number a backing file, and when it ends, to offer it.
 const METADATA_PATIENCE: Duration = Duration::from_millis(1_500);

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use intarsia_sync::Instant;
 use intarsia_types::{BackingRef, Error, InodeId, NodeId, Result};
 use rustix::io::Errno;
 
 use crate::background::throttle::Pace;
 use crate::membership::cluster::Cluster;
 use crate::replication::Replicas;
+use crate::replication::arrivals::CLAIMED_WITHIN;
 use crate::replication::push::{CopySource, push};
 
 /// The copies that were made of a content.
@@ -62,6 +64,7 @@ impl Replicas {
         let mut tried = holds.to_vec();
         tried.push(self.me.clone());
         let mut has_met = false;
+        let mut offered_at: Option<Instant> = None;
         while made.copies.len() < count {
             let missing = count - made.copies.len();
             let seed = source.ino.0;
@@ -75,6 +78,7 @@ impl Replicas {
                 cluster.meet()?;
                 continue;
             }
+            let begun = Instant::now();
             let pushed = push(cluster, source, &targets, pace)
                 .inspect_err(|error| self.count_corrupt(error))?;
             tried.extend(targets);
@@ -84,6 +88,14 @@ impl Replicas {
             made.sum = pushed.sum;
             made.failures.extend(pushed.failures);
             made.copies.extend(pushed.copies.into_iter().map(|(_, backing)| backing));
+            if made.copies.is_empty() {
+                continue;
+            }
+            let waited = offered_at.get_or_insert_with(Instant::now).elapsed();
+            if waited + begun.elapsed() > CLAIMED_WITHIN / 2 {
+                // Another round as long as this one would lose what was made: its hosts would not wait for the claim.
+                break;
+            }
         }
         let sent_bytes = source.size_bytes * made.copies.len() as u64;
         self.counts.count(made.copies.len() as u64, sent_bytes, made.failures.len() as u64);
