@@ -117,16 +117,17 @@ impl Ahead {
 /// Content that an attempt wants in a tier here before the next one.
 pub(crate) struct Wanted {
     ino: InodeId,
-    tier: TierId,
     source: WantedFrom,
 }
 
 /// Where it is.
 enum WantedFrom {
     /// At hosts, of which the first that answers is asked.
-    Hosts { cluster: Arc<Cluster>, hosts: Vec<NodeId> },
+    Hosts { cluster: Arc<Cluster>, hosts: Vec<NodeId>, tier: TierId },
     /// In the lower file system.
-    Lower { file: Arc<BackingFile>, stamp: LowerStamp },
+    Lower { file: Arc<BackingFile>, stamp: LowerStamp, tier: TierId },
+    /// Another call fetches it.
+    Another,
 }
 
 /// The files whose content is being fetched.
@@ -140,6 +141,10 @@ pub(crate) struct Fetches {
 struct Running<'a>(&'a Fetches, InodeId);
 
 impl Fetches {
+    fn is_running(&self, ino: InodeId) -> bool {
+        self.running.lock().contains(&ino)
+    }
+
     /// Begins one. If another thread fetches the same file already, waits until it has ended, or until the deadline of the
     /// thread's call, and returns `None`.
     fn begin(&self, ino: InodeId) -> Option<Running<'_>> {
@@ -184,9 +189,17 @@ impl Moving {
         {
             return Ok(None);
         }
-        let source = WantedFrom::Hosts { cluster: Arc::clone(cluster), hosts: hosts.to_vec() };
         let tier = self.placing.tier_here(state.hints.tier())?;
-        Ok(Some(Wanted { ino: inode.ino, tier, source }))
+        let (cluster, hosts) = (Arc::clone(cluster), hosts.to_vec());
+        let source = WantedFrom::Hosts { cluster, hosts, tier };
+        Ok(Some(Wanted { ino: inode.ino, source }))
+    }
+
+    /// What to wait for before the right to write is asked for: while another call here fetches the content, its home counts the
+    /// file as in use.
+    pub(super) fn wanted_by_another(&self, ino: InodeId, state: &LiveState) -> Option<Wanted> {
+        let waits = self.fetches.is_running(ino) && !matches!(state.ahead, Ahead::Refused);
+        waits.then_some(Wanted { ino, source: WantedFrom::Another })
     }
 
     /// What to copy before a file of the lower file system is written; `None` if that can be done at once.
@@ -200,9 +213,9 @@ impl Moving {
         if stamp.size_bytes <= LONG_BYTES || !state.ahead.lacks(ino, Version::OfLower(stamp)) {
             return Ok(None);
         }
-        let source = WantedFrom::Lower { file: Arc::clone(&lower.file), stamp };
         let tier = self.placing.tier_here(state.hints.tier())?;
-        Ok(Some(Wanted { ino, tier, source }))
+        let source = WantedFrom::Lower { file: Arc::clone(&lower.file), stamp, tier };
+        Ok(Some(Wanted { ino, source }))
     }
 
     /// Fetches content. The caller has no entry locked.
@@ -212,8 +225,13 @@ impl Moving {
     pub(super) fn fetch_ahead(&self, wanted: &Wanted) -> Result<Ahead> {
         let Some(_running) = self.fetches.begin(wanted.ino) else { return Ok(Ahead::Nothing) };
         let fetched = match &wanted.source {
-            WantedFrom::Hosts { cluster, hosts } => self.fetch_from(wanted, cluster, hosts),
-            WantedFrom::Lower { file, stamp } => self.copy_lower(wanted, file, *stamp),
+            WantedFrom::Hosts { cluster, hosts, tier } => {
+                self.fetch_from(wanted.ino, cluster, hosts, *tier)
+            }
+            WantedFrom::Lower { file, stamp, tier } => {
+                self.copy_lower(wanted.ino, file, *stamp, *tier)
+            }
+            WantedFrom::Another => Ok(None),
         };
         match fetched {
             Ok(Some(fetched)) => Ok(Ahead::Fetched(fetched)),
@@ -225,16 +243,18 @@ impl Moving {
 
     fn fetch_from(
         &self,
-        wanted: &Wanted,
+        ino: InodeId,
         cluster: &Arc<Cluster>,
         hosts: &[NodeId],
+        tier: TierId,
     ) -> Result<Option<FetchedFile>> {
-        let (inode, writer) = self.namespace.get_with_writer(wanted.ino)?;
+        let (inode, writer) = self.namespace.get_with_writer(ino)?;
         if writer.is_some() {
             // Whoever may write already need not change the version again.
             return Ok(None);
         }
-        let fetched = self.take_for(wanted, Version::OfRecord(inode.version), inode.size_bytes)?;
+        let fetched =
+            self.take_for(ino, Version::OfRecord(inode.version), inode.size_bytes, tier)?;
         let source = Arc::new(open_elsewhere(cluster, &inode, hosts)?);
         let size_bytes = self.renewal.copy_here(&source, fetched.backing)?;
         require_bytes(&source, &inode, size_bytes)?;
@@ -243,26 +263,33 @@ impl Moving {
 
     fn copy_lower(
         &self,
-        wanted: &Wanted,
+        ino: InodeId,
         lower: &BackingFile,
         stamp: LowerStamp,
+        tier: TierId,
     ) -> Result<Option<FetchedFile>> {
-        let fetched = self.take_for(wanted, Version::OfLower(stamp), stamp.size_bytes)?;
-        let target = self.tiers.get(wanted.tier)?.open_file(fetched.backing.file, true)?;
+        let fetched = self.take_for(ino, Version::OfLower(stamp), stamp.size_bytes, tier)?;
+        let target = self.tiers.get(tier)?.open_file(fetched.backing.file, true)?;
         copy_unchanged(lower, &target, stamp)?;
         self.complete(fetched).map(Some)
     }
 
-    /// A backing file for so many bytes.
-    fn take_for(&self, wanted: &Wanted, version: Version, size_bytes: u64) -> Result<FetchedFile> {
+    /// A backing file in `tier` for so many bytes.
+    fn take_for(
+        &self,
+        ino: InodeId,
+        version: Version,
+        size_bytes: u64,
+        tier: TierId,
+    ) -> Result<FetchedFile> {
         self.remote_cache.make_room();
-        let tier = self.tiers.get(wanted.tier)?;
-        if !tier.fits(size_bytes) {
-            let dir = tier.dir().display();
+        let place = self.tiers.get(tier)?;
+        if !place.fits(size_bytes) {
+            let dir = place.dir().display();
             return Err(Error::NoSpace(format!("tier {dir} has no room for the file")));
         }
-        let (backing, file) = self.tiers.take_file(wanted.tier, &self.namespace)?;
-        let (tiers, ino) = (Arc::clone(&self.tiers), wanted.ino);
+        let (backing, file) = self.tiers.take_file(tier, &self.namespace)?;
+        let tiers = Arc::clone(&self.tiers);
         let filling = tiers.fill(backing);
         Ok(FetchedFile { tiers, ino, version, backing, file: Some(file), _filling: filling })
     }

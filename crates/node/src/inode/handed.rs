@@ -70,6 +70,9 @@ impl Leases {
         ino: InodeId,
         state: &LiveState,
     ) -> Result<Asked> {
+        if let Some(wanted) = self.moving.wanted_by_another(ino, state) {
+            return Ok(Asked::Again(Retry::Fetched(wanted)));
+        }
         if let Some(holder) = self.likely_holder(cluster, state) {
             self.passed.forget(ino);
             match self.ask_holder(cluster, &holder, ino) {
