@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Follows an advice for a recorded workflow step by step over the hosts of a lab, and measures what it brings.
 
-The steps are those of docs/user/predict.md: seed a store, advise, bring a store up by the advice, run by it. Beside it the same
-workflow runs on a store that nobody configured: `blind`, its tasks on any free host without hints, as under a scheduler that does not
-know where files lie; and `default`, as `intarsia run` does by itself. An instance is scaled to the bytes and seconds of bench/workflows.py, in its own file, so
-that prediction and runs read the same.
+The steps are those of docs/user/predict.md: seed a store, run once and refine the profile by what the engine took for each task, advise, bring
+a store up by the advice, run by it. The runs before are those of a store that nobody configured: `blind`, its tasks on any free host without hints,
+as under a scheduler that does not know where files lie; and `default`, as `intarsia run` does by itself, whose first run tells of the engine. An instance
+is scaled to the bytes and seconds of bench/workflows.py, in its own file, so that prediction and runs read the same.
 
 example:
   bench/followed.py --instance montage --repeat 3
@@ -23,6 +23,8 @@ import labs
 import predicted
 import workflows
 
+from intarsia.refine.engine import with_engine  # predicted says where it is
+
 WITHOUT = {"blind": "--schedule workqueue --hints none", "default": ""}
 
 
@@ -40,7 +42,7 @@ def scaled(name, arguments, home):
 
 
 def runs(arguments, instance, ways, options):
-    """Makespans of each way of running on a store that is new."""
+    """What runs of each way took on a store that is new, by way."""
     kind = type("Store", (labs.Intarsia,), {"options": options})
     found = {way: [] for way in ways}
     with kind(arguments.program, arguments.hosts, arguments.link, arguments.work) as system:
@@ -48,16 +50,21 @@ def runs(arguments, instance, ways, options):
         for number in range(arguments.repeat):
             for way, words in ways.items():
                 sample = runner.run(instance, words)
-                found[way].append(sample["makespan_s"])
+                found[way].append(sample)
                 print(f"round {number + 1}: {way}: {sample['makespan_s']:.2f} s, {sample['network_bytes'] / 1e6:.0f} MB, busy {sample['busy']:.0%}", file=sys.stderr)
     return found
 
 
-def advised(arguments, instance, home):
-    """Seed a store, and ask for an advice; where it lies."""
+def seeded(arguments):
+    """The profile of a store."""
     with labs.Intarsia(arguments.program, arguments.hosts, arguments.link, arguments.work) as system:
         words = ["--remote", system.mount(2), "--hosts", arguments.hosts, "--slots", 1, "--seconds", arguments.seconds, "--quiet"]
-        (home / "profile.json").write_text(predicted.called(arguments.program, "seed", system.mount(1), *words))
+        return json.loads(predicted.called(arguments.program, "seed", system.mount(1), *words))
+
+
+def advised(arguments, instance, profile, home):
+    """Ask for an advice; where it lies."""
+    (home / "profile.json").write_text(json.dumps(profile))
     words = ["advise", instance.file, "--profile", home / "profile.json", "--runs", 3, "--storage-hosts", "all"]
     print(predicted.called(arguments.program, *words, "--top", 5))
     (home / "advice.json").write_text(predicted.called(arguments.program, *words, "--json"))
@@ -81,13 +88,21 @@ def main():
     with tempfile.TemporaryDirectory(prefix="bench-followed-") as place:
         home = Path(place)
         instance = scaled(arguments.instance, arguments, home)
-        advice = advised(arguments, instance, home)
+        profile = seeded(arguments)
         found = runs(arguments, instance, WITHOUT, ())
+        profile, _ = with_engine(profile, [found["default"][0]["engine"]])
+        advice = advised(arguments, instance, profile, home)
         found |= runs(arguments, instance, {"advised": f"--advice {advice}"}, ("--advice", str(advice)))
         print(f"commit {kept.commit()}, {arguments.hosts} hosts, links {arguments.link}, n = {arguments.repeat}, load {os.getloadavg()[0]:.1f}")
-        for way, times in found.items():
-            saved = 1 - statistics.median(found["advised"]) / statistics.median(times)
-            print(f"{way:8} {statistics.median(times):6.2f} s ({min(times):.2f} to {max(times):.2f}); advised takes {saved:.0%} less")
+        foretold = json.loads(advice.read_text())
+        best = foretold["points"][foretold["best"]]["makespan_seconds"]
+        print(f"foretold for the advised: {best}")
+        took = statistics.median(one["makespan_s"] for one in found["advised"])
+        for way, samples in found.items():
+            times = [one["makespan_s"] for one in samples]
+            local = statistics.median(one["local_share"] for one in samples)
+            saved = 1 - took / statistics.median(times)
+            print(f"{way:8} {statistics.median(times):6.2f} s ({min(times):.2f} to {max(times):.2f}), {local:.0%} read where the task ran; advised takes {saved:.0%} less")
 
 
 if __name__ == "__main__":

@@ -54,6 +54,12 @@ pub fn until() -> Option<Instant> {
     UNTIL.get()
 }
 
+/// This thread's call has its deadline later by `spent`: for so long it did what takes its time, and is no waiting, such as moving
+/// a long file.
+pub fn extend(spent: Duration) {
+    UNTIL.set(UNTIL.get().map(|until| until + spent));
+}
+
 /// While this lives, the thread has the deadline that [`limit`] was called with, or its former one if that is earlier.
 #[must_use = "it ends when it is dropped"]
 pub struct Limit(Option<Instant>);
@@ -129,7 +135,10 @@ mod tests {
         assert!(!is_brief());
         let elsewhere = intarsia_sync::thread::spawn(job).join().unwrap();
         assert_eq!(elsewhere, (Some(now + hour), true), "but for what it does for another");
+        extend(hour);
+        assert_eq!(until(), Some(now + hour * 2), "what takes its time is not counted");
         grant(None);
+        extend(hour);
         assert_eq!(of(hour), hour);
     }
 

@@ -108,6 +108,7 @@ impl Leases {
                     let begun = Instant::now();
                     ahead = self.moving.fetch_ahead(&wanted)?;
                     deadline += begun.elapsed();
+                    allowance::extend(begun.elapsed());
                     fetched += 1;
                 }
                 Attempt::Again(Retry::Later { after, error }) => {
