@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from intarsia.seed.probe import MIB
 from intarsia.seed.rounds import Measurement
-from intarsia.seed.statistics import Estimate, ratio
+from intarsia.seed.statistics import Estimate, ratio, ratio_bounds
 
 _MIDDLE = 65536
 #: A device has a burst if it is so many times as slow later: above this the profile changes.
@@ -124,7 +124,8 @@ def _effect(found: Measurement, sought: _Sought) -> Effect | None:
     seen = _ratio(found, sought.times)
     if seen is None:
         return None
-    is_there = seen.mean - min(seen.half_width, seen.mean) > sought.above
+    least, _ = _bounds(found, sought.times)
+    is_there = least > sought.above
     text = sought.there if is_there else sought.absent
     return Effect(sought.name, sought.times, seen, is_there, _filled(text, found, sought, seen))
 
@@ -141,7 +142,7 @@ def _passthrough(found: Measurement, call: str) -> Effect | None:
         return None
     here, there = (_micro(found, name) for name in times)
     beside = f"a {call} of 4 KiB on an open file takes {here}, {there} in a plain directory"
-    least, most = seen.mean - seen.half_width, seen.mean + seen.half_width
+    least, most = _bounds(found, times)
     if most < _ASKED:
         meaning = "the kernel serves it by itself"
     elif least > _ASKED:
@@ -156,6 +157,10 @@ def _ratio(found: Measurement, times: tuple[str, str]) -> Estimate | None:
     if not all(one in found.means for one in times):
         return None
     return ratio(found.means[times[0]], found.means[times[1]])
+
+
+def _bounds(found: Measurement, times: tuple[str, str]) -> tuple[float, float]:
+    return ratio_bounds(found.means[times[0]], found.means[times[1]])
 
 
 def _micro(found: Measurement, name: str) -> str:

@@ -27,8 +27,8 @@ _NEAR = (
     "close_mib",
 )
 _FAR = (f"far_{MIB}", _FAR_READ)
-#: What one round with a wait of its own would make something else of.
-_STEADY = (*_FAR, "busy_wait")
+#: How long a call waits for a link that is full.
+_FULL = "busy_wait"
 
 
 def placement(found: Measurement) -> str:
@@ -90,9 +90,14 @@ def by_mode(found: Measurement) -> tuple[dict[str, float], list[dict[str, float]
         {name: means[number] for name, means in found.means.items() if number < len(means)}
         for number in range(found.rounds)
     ]
+    if _FULL in found.means:
+        # A stream that has just begun, or whose connection was idle, keeps less in the queue of a
+        # link than it may: the longest wait is that of a full queue, in all rounds.
+        typical[_FULL] = max(found.means[_FULL])
+        rounds = [one | {_FULL: typical[_FULL]} for one in rounds]
     if placement(found) == "local":
         # In the median: a round in which something was asked for twice tells nothing of a link.
-        steady = [name for name in _STEADY if name in typical]
+        steady = [name for name in _FAR if name in typical]
         typical |= {name: statistics.median(found.means[name]) for name in steady}
         return typical, rounds
     for name in (*_NEAR, *_FAR):

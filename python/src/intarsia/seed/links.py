@@ -18,25 +18,25 @@ DEALT = "dealt"  # the directory of files that are dealt over hosts
 #: A file that another host reads, to fill the link, while it looks at others, of which there are so
 #: many in a round, dealt over directories: the names of some may be kept on the host that looks.
 #: The first of each directory is looked at before: it asks others more often than those after it.
-_BUSY, _WHILE_BUSY, _BUSY_DIRECTORIES = "busy", 30, 6
+_BUSY, _WHILE_BUSY, _BUSY_DIRECTORIES = "busy", 54, 6
 #: A call that asks others crosses a link so often at most, nearly always.
 _MOST_CROSSINGS = 8
 #: A link that was idle for so long lets pass at once what it lets pass.
 _IDLE_S = 0.02
 
 
-def offer(directory: str, count: int, size: int) -> Times:
-    """Make `count` files for `far`, one of `size`, and others that are read in whole."""
+def offer(directory: str, count: int, busy_bytes: int) -> Times:
+    """Make `count` files for `far`, others that are read in whole, and one that fills the link.
+
+    The last is `busy_bytes` long, and is not made where that is 0.
+    """
     watch = Watch()
     names = [f"far-{number}" for number in range(count)]
-    for number in range(_BUSY_DIRECTORIES):
-        os.mkdir(os.path.join(directory, f"while-busy-{number}"))
-    for name in names + [_while_busy(number) for number in range(_WHILE_BUSY)]:
+    if busy_bytes:
+        names += _offer_busy(directory, busy_bytes)
+    for name in names:
         with open(os.path.join(directory, name), "xb") as file:
             file.write(BODY[: 4 * KIB])
-    with open(os.path.join(directory, _BUSY), "xb") as file:
-        for _ in range(size // MIB):
-            file.write(BODY)
     for number in range(PLACED):
         path = os.path.join(directory, f"placed-{number}")
         _write_whole(watch, path, "placed_write")
@@ -45,6 +45,16 @@ def offer(directory: str, count: int, size: int) -> Times:
     _deal(watch, os.path.join(directory, DEALT))
     leases.prepare(directory)
     return watch.times()
+
+
+def _offer_busy(directory: str, busy_bytes: int) -> list[str]:
+    """Make the file that fills the link; returns the names of what is looked at meanwhile."""
+    for number in range(_BUSY_DIRECTORIES):
+        os.mkdir(os.path.join(directory, f"while-busy-{number}"))
+    with open(os.path.join(directory, _BUSY), "xb") as file:
+        for _ in range(max(1, busy_bytes // MIB)):
+            file.write(BODY)
+    return [_while_busy(number) for number in range(_WHILE_BUSY)]
 
 
 def _deal(watch: Watch, directory: str) -> None:
@@ -95,11 +105,12 @@ def far(directory: str, count: int) -> Times:
     watch = Watch()
     for number in range(count):
         _look(watch, os.path.join(directory, f"far-{number}"), "far_")
-    if count:
-        _look_while_busy(watch, directory)
     for call in CALLS:
         path = os.path.join(directory, f"data-{call}")
         read_in_calls(watch, path, call, "far")
+    if os.path.exists(os.path.join(directory, _BUSY)):
+        # Just after these, so that the connection has been at work for a while.
+        _look_while_busy(watch, directory)
     read_in_calls(watch, os.path.join(directory, f"data-{MIB}"), MIB, "again")
     for number in range(PLACED if count else 0):
         time.sleep(_IDLE_S)
@@ -190,6 +201,8 @@ def _look_while_busy(watch: Watch, directory: str) -> None:
                 break  # all has come: this one was looked at on a link that may be idle
             busy = joined(busy, during.times())
         busy.pop("disturbed", None)
+        # At first the stream has not filled the queue.
+        busy = {name: times[len(times) // 2 :] for name, times in busy.items()}
         means = {name: statistics.mean(times) for name, times in idle.times().items()}
         if waits := one_wait(means, busy):
             watch.take("busy_wait", [statistics.median(waits)])

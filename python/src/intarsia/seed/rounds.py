@@ -43,6 +43,8 @@ _WANTED_S = 0.08
 #: The same of another host that reads it.
 _WANTED_FAR_S = 0.5
 _GRACE_S = 20.0
+#: Rounds in which a stream fills the link, and for which part of the whole time each.
+_BUSY_ROUNDS, _BUSY_PART = (1, 2), 1 / 12
 #: In so many rounds the course of reading is told, where a medium takes so many times as long as
 #: memory; the file is of so many bytes, or as many as are read in so many seconds.
 _COURSES, _SLOWS, _MOST_COURSE_BYTES, _COURSE_S = 2, 4, 128 * probe.MIB, 1.5
@@ -163,7 +165,8 @@ def _measured(plan: Plan, place: Path, say: Callable[[str], None]) -> Measuremen
             break
         if number > 2 and now + longest - began > (1 - _REMOVAL) * plan.seconds:
             break
-        found.add(_round(plan, place, number, size))
+        busy_bytes = _busy_bytes(plan, place, number, found)
+        found.add(_round(plan, place, number, size, busy_bytes))
         if slows and number <= _COURSES:
             found.add(probe.course(str(place), _course_size(place, size, found)))
         longest = max(longest, time.monotonic() - now)
@@ -189,7 +192,20 @@ def _course_size(place: Path, size: int, found: Measurement) -> int:
     return max(size, min(_MOST_COURSE_BYTES, fitting)) // probe.MIB * probe.MIB
 
 
-def _round(plan: Plan, place: Path, number: int, size: int) -> Times:
+def _busy_bytes(plan: Plan, place: Path, number: int, found: Measurement) -> int:
+    """Bytes of the file that fills the link in a round, or 0.
+
+    A stream fills the queue of a link little by little, so that it has to go on for a while: in two
+    rounds alone, for a part of the time that there is.
+    """
+    if plan.remote is None or number not in _BUSY_ROUNDS:
+        return 0
+    far_s = found.first[f"far_{probe.MIB}"]
+    wanted = plan.seconds * _BUSY_PART / far_s * probe.MIB
+    return int(min(wanted, _MOST_COURSE_BYTES, shutil.disk_usage(place).free / 4))
+
+
+def _round(plan: Plan, place: Path, number: int, size: int, busy_bytes: int = 0) -> Times:
     """Measure everything once, in a directory of its own; the names that were made stay there."""
     here = place / str(number)
     here.mkdir()
@@ -200,7 +216,7 @@ def _round(plan: Plan, place: Path, number: int, size: int) -> Times:
     if (plain := passthrough.plain_directory()) is not None:
         parts.append(passthrough.small_calls(str(here), plain))
     if plan.remote is not None:
-        parts.append(links.offer(str(here), _NAMES, size))
+        parts.append(links.offer(str(here), _NAMES, busy_bytes))
         limit_s = plan.seconds + _GRACE_S
         parts.append(plan.remote.far(f"{place.name}/{number}", _NAMES, limit_s))
         parts.append(links.back(str(here)))

@@ -48,6 +48,22 @@ def ratio(over: Sequence[float], under: Sequence[float]) -> Estimate:
     return estimate([a / b for a, b in zip(over, under, strict=True) if b > 0])
 
 
+def ratio_bounds(over: Sequence[float], under: Sequence[float]) -> tuple[float, float]:
+    """Bound a ratio by the 95 % interval of the logarithms of pairs that were taken together.
+
+    Ratios of short times scatter by factors: an interval of their mean can reach below 0 although
+    each of them is large.
+
+    >>> low, high = ratio_bounds([1000.0, 1500.0], [1.0, 1.0])
+    >>> 10 < low < 1000 < high
+    True
+    """
+    logs = estimate([math.log(a / b) for a, b in zip(over, under, strict=True) if a > 0 and b > 0])
+    if not math.isfinite(logs.half_width):
+        return 0.0, math.inf
+    return math.exp(logs.mean - logs.half_width), math.exp(logs.mean + logs.half_width)
+
+
 def thinned(values: Sequence[float], most: int) -> list[float]:
     """At most so many values of about the same distribution and mean: means of groups, sorted.
 
