@@ -10,6 +10,7 @@ roles, and what is scored is never used to seed or to calibrate. Every measureme
 example:
   bench/accuracy.py measure lab --seconds 200 --out results/accuracy.jsonl
   bench/accuracy.py score lab --out results/accuracy.jsonl --simgrid
+  bench/accuracy.py score lab3 --out bench/measured/lab3.jsonl.xz            what docs/user/predict.md says
 """
 
 import contextlib
@@ -163,6 +164,8 @@ def main():
     plan = plans[arguments.plan]
     arguments.rounds = arguments.rounds or plan["rounds"]
     arguments.roles = arguments.roles.split(",")
+    if arguments.what == "measure" and arguments.out.suffix == ".xz":
+        parser.error(f"{arguments.out} is packed and can only be scored; unpack it with unxz")
     if arguments.what == "measure":
         arguments.out.parent.mkdir(parents=True, exist_ok=True)
         labs.end_on_signals()

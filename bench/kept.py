@@ -1,6 +1,7 @@
 """What benchmarks log beside their figures, and figures that are kept from one run to the next."""
 
 import json
+import lzma
 import subprocess
 from pathlib import Path
 
@@ -30,7 +31,9 @@ def remembered(path):
     """The measurements in a file."""
     if path is None or not Path(path).exists():
         return []
-    return [json.loads(line) for line in Path(path).read_text().splitlines()]
+    opened = lzma.open(path, "rt") if Path(path).suffix == ".xz" else open(path)
+    with opened as file:
+        return [json.loads(line) for line in file]
 
 
 def those(found, case):

@@ -440,6 +440,37 @@ def test_an_effect_that_the_noise_can_explain_is_none() -> None:
     assert not found["page cache"].is_there
 
 
+def test_a_large_effect_is_found_in_two_rounds_that_are_not_alike() -> None:
+    far = {f"far_{MIB}": 0.2, "far_open": 1e-4}
+    rows = [means(**far, **{f"again_{MIB}": seconds}) for seconds in (1e-4, 2e-4)]
+    found = {one.name: one for one in effects.effects(measurement(rows))}
+    assert found["page cache of other hosts"].is_there
+
+
+def test_the_queue_of_a_link_is_the_fullest_that_was_seen() -> None:
+    far = {f"far_{size}": size * 1e-8 for size in probe.CALLS} | {"far_open": 1e-4}
+    rows = [means(busy_wait=seconds, **far) for seconds in (2e-4, 1.3e-3)] + [means(**far)]
+    profile = profile_of(
+        measurement([one | {rounds.DISTURBED: 0.0} for one in rows]),
+        Plan(Path("/tmp")),
+        Made("x", 2, None, "memory", ()),
+    )
+    assert profile["network"]["queue_bytes"] == pytest.approx(130_000)
+    told = profile["measured"]["numbers"]["network.queue_bytes"]
+    assert told["by_round"] == [told["value"]] * 3
+    assert told["half_width_95"] == 0
+
+
+def test_a_link_is_filled_in_two_rounds_for_a_part_of_the_time() -> None:
+    found = measurement([means()])
+    found.first = {f"far_{MIB}": 0.1}
+    plan = Plan(Path("/tmp"), remote=Remote(Path("/tmp")), seconds=24.0)
+    sizes = [rounds._busy_bytes(plan, Path("/tmp"), number, found) for number in range(4)]
+    assert sizes == [0, 20 * MIB, 20 * MIB, 0]
+    alone = Plan(Path("/tmp"), seconds=24.0)
+    assert rounds._busy_bytes(alone, Path("/tmp"), 1, found) == 0
+
+
 def test_intervals_are_over_rounds() -> None:
     assert estimate([1.0]).relative == float("inf")
     assert estimate([2.0, 2.0, 2.0]).relative == 0.0
@@ -452,7 +483,9 @@ def test_intervals_are_over_rounds() -> None:
 def test_it_repeats_until_all_is_known_well_enough(
     noise: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def noisy(_plan: Plan, _place: Path, number: int, _size: int) -> dict[str, list[float]]:
+    def noisy(
+        _plan: Plan, _place: Path, number: int, _size: int, _busy: int = 0
+    ) -> dict[str, list[float]]:
         sign = 1 if number % 2 else -1
         return {
             name: [seconds] for name, seconds in means(create=5e-5 * (1 + sign * noise)).items()

@@ -178,7 +178,7 @@ impl Spreads {
     /// Those of `start`.
     pub(crate) fn add(
         &self,
-        copy: Arc<Spreading>,
+        copy: &Arc<Spreading>,
         start: impl FnOnce() -> std::io::Result<JoinHandle<()>>,
     ) -> std::io::Result<()> {
         let mut copies = self.copies.lock();
@@ -187,7 +187,7 @@ impl Spreads {
             return Ok(());
         }
         let thread = start()?;
-        let before = copies.insert(copy.ino(), (copy, Some(thread)));
+        let before = copies.insert(copy.ino(), (Arc::clone(copy), Some(thread)));
         drop(copies);
         if let Some((before, thread)) = before {
             before.end();

@@ -209,7 +209,7 @@ impl Spreads {
             }
         };
         self.hinted.note(Pattern::Broadcast, Ok(()));
-        self.begin_taking(cluster, copy, file)
+        self.begin_taking(cluster, &copy, file)
     }
 
     /// An empty copy of a file, or why there is none.
@@ -232,16 +232,16 @@ impl Spreads {
     fn begin_taking(
         self: &Arc<Self>,
         cluster: &Arc<Cluster>,
-        copy: Arc<Spreading>,
+        copy: &Arc<Spreading>,
         file: RemoteFile,
     ) -> Arc<RemoteFile> {
-        let file = Arc::new(file.with_spread(Arc::clone(&copy)));
+        let file = Arc::new(file.with_spread(Arc::clone(copy)));
         let spreads = Arc::clone(self);
-        let taker = Taker::new(Arc::clone(cluster), Arc::clone(&spreads), Arc::clone(&copy));
+        let taker = Taker::new(Arc::clone(cluster), Arc::clone(&spreads), Arc::clone(copy));
         let source = Arc::clone(&file);
         let work = move || taker.work(source);
         let start = || intarsia_sync::thread::Builder::new().name("spread".into()).spawn(work);
-        match spreads.add(Arc::clone(&copy), start) {
+        match spreads.add(copy, start) {
             Ok(()) => _ = spreads.metrics.begun.fetch_add(1, Ordering::Relaxed),
             Err(error) => {
                 tracing::warn!(ino = %copy.ino, %error, "a file is read from its home alone");
