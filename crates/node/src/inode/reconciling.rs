@@ -47,15 +47,21 @@ impl Rights {
     /// The lease of a live file could not be claimed as it was. It is got anew if nobody has changed the file meanwhile;
     /// else the file is given up.
     fn reconcile(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
+        let asker = self.namespace.owner();
         let acquired = self.passed.acquire_write(&self.namespace, ino);
         // Read after the question: the next life may have begun meanwhile.
         let me = self.namespace.owner();
         match acquired {
+            // Then the right may be that of the life that asked.
+            Ok(WriteLease::Held(_)) if asker != me => {
+                self.namespace.hand_over_write(ino, &asker, &me)?;
+                self.reconcile(ino, state)
+            }
             Ok(WriteLease::Held(inode)) => {
                 if self.is_as_left(&inode, state)? {
                     return Ok(());
                 }
-                self.clear(ino)?;
+                self.clear(ino).inspect_err(|_| self.passed.doubt_right(ino, &self.queue))?;
                 quarantine(&self.removal, ino, state);
                 Ok(())
             }
