@@ -95,8 +95,8 @@ def main():
         found |= runs(arguments, instance, {"advised": f"--advice {advice}"}, ("--advice", str(advice)))
         print(f"commit {kept.commit()}, {arguments.hosts} hosts, links {arguments.link}, n = {arguments.repeat}, load {os.getloadavg()[0]:.1f}")
         foretold = json.loads(advice.read_text())
-        best = foretold["points"][foretold["best"]]["makespan_seconds"]
-        print(f"foretold for the advised: {best}")
+        best = foretold["points"][foretold["best"]]
+        print(f"foretold for the advised: {best['seconds']:.2f} s, half of its 95 % interval {best['half_width_seconds']:.2f} s; {best['configuration']}")
         took = statistics.median(one["makespan_s"] for one in found["advised"])
         for way, samples in found.items():
             times = [one["makespan_s"] for one in samples]
