@@ -90,7 +90,7 @@ def steps(plan, cell, rounds):
             yield {"role": "record", "case": case["name"], "round": 0, "described": case}
     if "engine_runs" in plan:
         kind = "graph" if any("graphs" in one for one in plan["scored"]) else "instance"
-        engine = {"name": "engine", "pattern": "engine", "size": "", "layout": "blind", "kind": kind}
+        engine = {"name": "engine", "pattern": "engine", "layout": "blind", "kind": kind}
         for number in range(plan["engine_runs"]):
             yield {"role": "engine", "case": "engine", "round": number, "described": engine}
     slots = cell["slots"] or 1

@@ -15,7 +15,6 @@ import predicted
 from intarsia.refine.engine import with_engine  # accuracy_workflows says where it is
 
 
-
 def rows(plan, found, arguments, simgrid, home):
     """A row for each case of a cell that was measured: predicted with its interval, and all runs."""
     described = {case["name"]: case for role in ("training", "scored") for case in accuracy_cells.cases(plan, role)}
@@ -119,7 +118,7 @@ class Cell:
             row["naive"] = accuracy_choice.naive_s(work, self.cell, self.profile)
             if getattr(made, "has_samples", False):
                 row["sampled"] = self.seconds(made.sampled(), self.overheads)
-            if self.saving:
+            if self.saving and not simgrid:
                 row["cpu_s"] = {"intarsia": predicted.own_cpu_s(self.laid(made), Path(apart), self.profile_of(made), work)}
             if simgrid:
                 row |= predicted.beside(simgrid, self.laid(made), Path(apart), self.profile, work, self.simgrid_layout(made))

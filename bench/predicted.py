@@ -30,6 +30,7 @@ import command_line
 import labs
 import peers
 import predicted_cases
+import programs
 import simgrid_model
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -262,11 +263,9 @@ def trained(system, crew, profile, overheads, training, runs, home):
 
 def replayed(home, number, training):
     """An instance of tasks without data: a chain, and then tasks side by side."""
-    chain_of, side = training
-    names = [f"c{n}" for n in range(chain_of)] + [f"s{n}" for n in range(side)]
-    parents = {name: [names[min(at, chain_of) - 1]] if at else [] for at, name in enumerate(names)}
-    tasks = [{"name": name, "id": name, "parents": parents[name], "children": [], "inputFiles": [], "outputFiles": []} for name in names]
-    ran = [{"id": name, "runtimeInSeconds": 0.0, "avgCPU": 100.0} for name in names]
+    parents = programs.chained(*training)
+    tasks = [{"name": name, "id": name, "parents": after, "children": [], "inputFiles": [], "outputFiles": []} for name, after in parents.items()]
+    ran = [{"id": name, "runtimeInSeconds": 0.0, "avgCPU": 100.0} for name in parents]
     document = {"name": f"training-{number}", "schemaVersion": "1.5"}
     document["workflow"] = {"specification": {"tasks": tasks, "files": []}, "execution": {"tasks": ran}}
     path = home / f"training-{number}.json"

@@ -128,11 +128,15 @@ def written(name, place, size="large"):
     return file, inputs, len(tasks), result
 
 
-def idle(place, chain, side):
-    """The file of a graph of programs that do nothing: a chain, and then some side by side."""
+def chained(chain, side):
+    """Tasks that come after each other in a chain, and then some side by side: what each comes after, by its name."""
     names = [f"c{n}" for n in range(chain)] + [f"s{n}" for n in range(side)]
-    after = {name: [names[min(at, chain) - 1]] if at else [] for at, name in enumerate(names)}
-    tasks = {name: {"command": "true", "after": after[name]} for name in names}
+    return {name: [names[min(at, chain) - 1]] if at else [] for at, name in enumerate(names)}
+
+
+def idle(place, chain, side):
+    """The file of a graph of programs that do nothing, as `chained` says."""
+    tasks = {name: {"command": "true", "after": after} for name, after in chained(chain, side).items()}
     file = place / "idle.yaml"
     file.write_text(json.dumps({"name": "idle", "tasks": tasks}))
     return file

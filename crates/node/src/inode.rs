@@ -46,7 +46,6 @@ pub(crate) mod write_right;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::ahead::Fetches;
 use self::creations::Creations;
 use self::elsewhere::{Elsewhere, Shortage};
 use self::followers::Followers;
@@ -67,6 +66,7 @@ use intarsia_meta::Namespace;
 use intarsia_types::NodeId;
 
 use crate::background::queue::Queue;
+use crate::background::turns::Turns;
 use crate::body::Bodies;
 use crate::cache::far_pages::FarPages;
 use crate::cache::pages::OldPages;
@@ -292,7 +292,7 @@ impl InodeParts {
             remote_cache: Arc::clone(&self.remote_cache),
             renewal,
             following: Arc::clone(following),
-            fetches: Fetches::default(),
+            fetches: Turns::default(),
         }
     }
 

@@ -53,6 +53,19 @@ impl Turns {
     }
 }
 
+impl Turns {
+    /// The turn of `ino`, if no thread has it.
+    pub(crate) fn try_lock(&self, ino: InodeId) -> Option<Turn<'_>> {
+        let is_free = self.inodes.lock().busy.insert(ino);
+        is_free.then(|| Turn { turns: self, ino })
+    }
+
+    /// Whether a thread has the turn of `ino`.
+    pub(crate) fn is_taken(&self, ino: InodeId) -> bool {
+        self.inodes.lock().busy.contains(&ino)
+    }
+}
+
 impl Inodes {
     fn wants_no_more(&mut self, ino: InodeId) {
         if let Some(count) = self.wanted.get_mut(&ino) {

@@ -2,7 +2,7 @@
 
 use intarsia_meta::{Extra, Inode};
 use intarsia_store::BackingFile;
-use intarsia_types::{Error, HintSet, InodeId, Layout, Result, TierId, Timestamp};
+use intarsia_types::{HintSet, InodeId, Layout, Result, TierId, Timestamp};
 
 use crate::body::lower::{LowerBody, changing, copy_unchanged};
 use crate::body::{Bodies, LocalBody};
@@ -85,24 +85,21 @@ impl Bodies {
         self.or_give_back(ino, new, named).map(|(new, _)| new)
     }
 
-    /// A new backing file, and whether it got the content of a lower file. Blocks are shared where the file system can.
-    fn copy_lower(&self, lower: &LowerBody, hints: &HintSet) -> Result<(LocalBody, Result<()>)> {
-        let stamp = lower.stamp;
+    /// A new backing file with the content of a lower file. Blocks are shared where the file system can.
+    fn copy_lower(&self, ino: InodeId, lower: &LowerBody, hints: &HintSet) -> Result<LocalBody> {
         let tier = self.tier_here(hints)?;
-        if !self.tiers.get(tier)?.fits(stamp.size_bytes) {
-            let dir = self.tiers.get(tier)?.dir().display().to_string();
-            return Err(Error::NoSpace(format!("tier {dir} has no room for a copy of the file")));
-        }
+        self.tiers.require_room(tier, lower.stamp.size_bytes)?;
         let new = self.take(tier)?;
-        let copied = self.fill(&new, |target| copy_unchanged(&lower.file, target, stamp));
-        Ok((new, copied))
+        let copied = self.fill(&new, |target| copy_unchanged(&lower.file, target, lower.stamp));
+        self.or_give_back(ino, new, copied).map(|(new, ())| new)
     }
 
     /// Copies a file of the lower file system to a tier, where it can be written, unless it was `copied` before, and then has the
     /// record name the copy. Returns the copy and the new record. `extras` are the conditions of the commit.
     ///
     /// # Errors
-    /// [`Error::NoSpace`] if the copy does not fit the tier, [`Error::Busy`] if the file changes meanwhile; the system's own.
+    /// [`intarsia_types::Error::NoSpace`] if the copy does not fit the tier, [`intarsia_types::Error::Busy`] if the file changes
+    /// meanwhile; the system's own.
     pub(crate) fn copy_up(
         &self,
         ino: InodeId,
@@ -112,12 +109,12 @@ impl Bodies {
         mut extras: Vec<Extra>,
     ) -> Result<(LocalBody, Inode)> {
         let stamp = lower.stamp;
-        let (new, copied) = match copied {
-            Some(copied) => (copied, Ok(())),
-            None => self.copy_lower(lower, hints)?,
+        let new = match copied {
+            Some(copied) => copied,
+            None => self.copy_lower(ino, lower, hints)?,
         };
         let backing = new.backing;
-        let recorded = copied.and_then(|()| self.tiers.force_out(&new.ro)).and_then(|()| {
+        let recorded = self.tiers.force_out(&new.ro).and_then(|()| {
             extras.extend([Extra::TakeFree(backing), Extra::MarkWritable]);
             self.namespace.update_with(ino, &extras, |inode| match &inode.layout {
                 Layout::Lower { stamp: now, .. } if *now == stamp => {

@@ -6,19 +6,16 @@
 //! So what was fetched while nobody had the right is the file's content as long as the record has the version that it had at
 //! the beginning; else it is thrown away, and fetched anew.
 
-use std::collections::HashSet;
 use std::mem;
 use std::sync::Arc;
 
-use intarsia_meta::{Inode, allowance};
+use intarsia_meta::Inode;
 use intarsia_policy::IoMode;
 use intarsia_store::BackingFile;
-use intarsia_sync::{Condvar, Instant, Mutex};
 use intarsia_types::{BackingRef, Error, InodeId, LowerStamp, NodeId, Result, TierId};
 
 use crate::body::lower::{LowerBody, copy_unchanged};
 use crate::body::{Body, LocalBody};
-use crate::inode::lease::PATIENCE;
 use crate::inode::live::LiveState;
 use crate::inode::moving::{Moving, require_bytes};
 use crate::membership::cluster::Cluster;
@@ -130,46 +127,6 @@ enum WantedFrom {
     Another,
 }
 
-/// The files whose content is being fetched.
-#[derive(Default)]
-pub(crate) struct Fetches {
-    running: Mutex<HashSet<InodeId>>,
-    ended: Condvar,
-}
-
-/// One of them; it ends when this is dropped.
-struct Running<'a>(&'a Fetches, InodeId);
-
-impl Fetches {
-    fn is_running(&self, ino: InodeId) -> bool {
-        self.running.lock().contains(&ino)
-    }
-
-    /// Begins one. If another thread fetches the same file already, waits until it has ended, or until the deadline of the
-    /// thread's call, and returns `None`.
-    fn begin(&self, ino: InodeId) -> Option<Running<'_>> {
-        let mut running = self.running.lock();
-        if running.insert(ino) {
-            return Some(Running(self, ino));
-        }
-        let deadline = allowance::until().map(|_| Instant::now() + allowance::of(PATIENCE));
-        while running.contains(&ino) && deadline.is_none_or(|deadline| Instant::now() < deadline) {
-            match deadline {
-                Some(deadline) => _ = self.ended.wait_until(&mut running, deadline),
-                None => self.ended.wait(&mut running),
-            }
-        }
-        None
-    }
-}
-
-impl Drop for Running<'_> {
-    fn drop(&mut self) {
-        self.0.running.lock().remove(&self.1);
-        self.0.ended.notify_all();
-    }
-}
-
 impl Moving {
     /// What to fetch before this host becomes the home of `inode`, which `hosts` have; `None` if that can be done at once.
     pub(super) fn wanted_ahead(
@@ -198,12 +155,12 @@ impl Moving {
     /// What to wait for before the right to write is asked for: while another call here fetches the content, its home counts the
     /// file as in use.
     pub(super) fn wanted_by_another(&self, ino: InodeId, state: &LiveState) -> Option<Wanted> {
-        let waits = self.fetches.is_running(ino) && !matches!(state.ahead, Ahead::Refused);
+        let waits = self.fetches.is_taken(ino) && !matches!(state.ahead, Ahead::Refused);
         waits.then_some(Wanted { ino, source: WantedFrom::Another })
     }
 
     /// What to copy before a file of the lower file system is written; `None` if that can be done at once.
-    pub(crate) fn lower_wanted_ahead(
+    pub(super) fn lower_wanted_ahead(
         &self,
         ino: InodeId,
         state: &LiveState,
@@ -223,7 +180,10 @@ impl Moving {
     /// # Errors
     /// [`Error::NoSpace`] without room for it; those of the hosts that have it, or of the lower file system.
     pub(super) fn fetch_ahead(&self, wanted: &Wanted) -> Result<Ahead> {
-        let Some(_running) = self.fetches.begin(wanted.ino) else { return Ok(Ahead::Nothing) };
+        let Some(_turn) = self.fetches.try_lock(wanted.ino) else {
+            drop(self.fetches.lock(wanted.ino));
+            return Ok(Ahead::Nothing);
+        };
         let fetched = match &wanted.source {
             WantedFrom::Hosts { cluster, hosts, tier } => {
                 self.fetch_from(wanted.ino, cluster, hosts, *tier)
@@ -283,11 +243,7 @@ impl Moving {
         tier: TierId,
     ) -> Result<FetchedFile> {
         self.remote_cache.make_room();
-        let place = self.tiers.get(tier)?;
-        if !place.fits(size_bytes) {
-            let dir = place.dir().display();
-            return Err(Error::NoSpace(format!("tier {dir} has no room for the file")));
-        }
+        self.tiers.require_room(tier, size_bytes)?;
         let (backing, file) = self.tiers.take_file(tier, &self.namespace)?;
         let tiers = Arc::clone(&self.tiers);
         let filling = tiers.fill(backing);

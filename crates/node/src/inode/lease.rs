@@ -41,7 +41,7 @@ use crate::space::placing::Placing;
 use crate::space::tiers::Tiers;
 
 /// How long an open tries to get a lease while other hosts pass it between them.
-pub(super) const PATIENCE: Duration = Duration::from_secs(8);
+const PATIENCE: Duration = Duration::from_secs(8);
 /// How long the holder of a lease may take to answer.
 pub(crate) const HOLDER_PATIENCE: Duration = Duration::from_secs(2);
 /// How long the home of a file may take to answer.

@@ -6,10 +6,10 @@ use intarsia_meta::{Extra, Inode, Namespace};
 use intarsia_policy::IoMode;
 use intarsia_types::{BackingRef, Error, Layout, NodeId, Result};
 
+use crate::background::turns::Turns;
 use crate::body::remote::RemoteFile;
 use crate::body::{Body, LocalBody};
 use crate::cache::remote_cache::RemoteCache;
-use crate::inode::ahead::Fetches;
 use crate::inode::following::Following;
 use crate::inode::live::LiveState;
 use crate::inode::renewal::Renewal;
@@ -45,7 +45,7 @@ pub(crate) struct Moving {
     pub(super) renewal: Arc<Renewal>,
     pub(super) following: Arc<Following>,
     /// What is being fetched before this host becomes its home.
-    pub(super) fetches: Fetches,
+    pub(super) fetches: Turns,
 }
 
 impl Moving {
@@ -158,8 +158,8 @@ impl Moving {
             (None, None) => {
                 self.remote_cache.make_room();
                 let tier = self.placing.tier_here(state.hints.tier())?;
-                if content == Content::Kept && !self.tiers.get(tier)?.fits(inode.size_bytes) {
-                    return Err(Error::NoSpace("no tier here has room for the file".into()));
+                if content == Content::Kept {
+                    self.tiers.require_room(tier, inode.size_bytes)?;
                 }
                 let (backing, file) = self.tiers.take_file(tier, &self.namespace)?;
                 Ok((LocalBody::new(backing, file), false))

@@ -63,11 +63,11 @@ impl Fence {
     }
 
     fn enter(&self, standing: Standing) {
-        let is_back = standing == Standing::Member;
-        *self.standing.lock() = standing;
-        if is_back {
-            self.note_beat();
+        let mut present = self.standing.lock();
+        if standing == Standing::Member {
+            *self.waited_since.lock() = None;
         }
+        *present = standing;
         self.changed.notify_all();
     }
 

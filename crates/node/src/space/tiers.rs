@@ -100,6 +100,19 @@ impl Tiers {
         self.entry(id).map(|t| &t.tier)
     }
 
+    /// Refuses to put a copy of so many bytes into a tier that has no room for it.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`], naming the tier.
+    pub(crate) fn require_room(&self, tier: TierId, size_bytes: u64) -> Result<()> {
+        let tier = self.get(tier)?;
+        if tier.fits(size_bytes) {
+            return Ok(());
+        }
+        let dir = tier.dir().display();
+        Err(Error::NoSpace(format!("tier {dir} has no room for a copy of the file")))
+    }
+
     /// Whether what is acknowledged has to be on stable storage.
     pub(crate) const fn is_durable(&self) -> bool {
         self.is_durable
