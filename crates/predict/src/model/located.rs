@@ -16,8 +16,11 @@ impl World<'_> {
         for task in tasks {
             let nearest =
                 matches!(self.ready, Ready::Nearby(_)).then(|| self.nearest(task)).flatten();
+            let reads_stored = self.reads_stored(task);
             match &mut self.ready {
-                Ready::Anywhere(idle) | Ready::Nearby(idle) => idle.add(number(task), nearest),
+                Ready::Anywhere(idle) | Ready::Nearby(idle) => {
+                    idle.add(number(task), reads_stored, nearest);
+                }
                 Ready::Cheapest(cheapest) => {
                     cheapest.forget(task);
                     self.tell_where(task);
@@ -106,6 +109,14 @@ impl World<'_> {
             hosts.for_each(|host| held.set(host, size_bytes));
         }
         held
+    }
+
+    /// Whether hosts that run tasks store bytes of something that a task reads.
+    fn reads_stored(&self, task: TaskId) -> bool {
+        self.workload.tasks[task].inputs().into_iter().any(|file| {
+            let stored = self.bytes_stored(file, self.workload.files[file].size_bytes);
+            stored.iter().any(|(host, _)| self.roles.app.contains(&host))
+        })
     }
 
     /// How many bytes of a file each host stores.

@@ -200,8 +200,8 @@ enum What {
         offset: u64,
     },
     /// Of a file that is dealt over hosts.
-    OpenPart,
-    PartOpened,
+    AskPart,
+    PartAnswer,
     /// A reader of a broadcast file asks its home what to take.
     AskTakes,
     Takes,
@@ -219,6 +219,8 @@ enum What {
 enum Request {
     Open,
     Allocate,
+    /// Records the parts that were made of a file.
+    Name,
     Commit,
 }
 

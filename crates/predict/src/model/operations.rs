@@ -37,7 +37,13 @@ impl World<'_> {
     }
 
     /// Asks the manager of a file.
-    fn ask(&mut self, run: u32, file: FileId, request: Request, agenda: &mut Agenda<Event>) {
+    pub(super) fn ask(
+        &mut self,
+        run: u32,
+        file: FileId,
+        request: Request,
+        agenda: &mut Agenda<Event>,
+    ) {
         let managers = u32::try_from(self.roles.managers.len()).unwrap_or(1).max(1);
         let to = self.roles.managers.start + number(file) % managers;
         let bytes = self.profile.network.control_bytes;
@@ -220,7 +226,7 @@ impl World<'_> {
         }
         let state = &self.running[run as usize];
         if state.outstanding == 0 && state.sent_to >= extent.end_bytes() {
-            self.ask(run, extent.file, Request::Commit, agenda);
+            self.publish(run, extent, agenda);
         }
     }
 
@@ -259,9 +265,9 @@ impl World<'_> {
                 let piece = self.piece(&message, offset);
                 self.read_piece(id, spot, (offset, piece), agenda);
             }
-            What::OpenPart => {
+            What::AskPart => {
                 let message = self.take(id);
-                self.reply(&message, message.from, message.bytes, What::PartOpened, agenda);
+                self.reply(&message, message.from, message.bytes, What::PartAnswer, agenda);
             }
             What::AskTakes => {
                 let message = self.take(id);
@@ -276,7 +282,7 @@ impl World<'_> {
                 let message = self.take(id);
                 self.has_come(message, piece, agenda);
             }
-            What::Answer(_) | What::Stored { .. } | What::Fetched { .. } | What::PartOpened => {
+            What::Answer(_) | What::Stored { .. } | What::Fetched { .. } | What::PartAnswer => {
                 self.answered(id, agenda);
             }
         }
@@ -287,6 +293,7 @@ impl World<'_> {
         let (seconds, what) = match request {
             Request::Open => (&manager.open, 7),
             Request::Allocate => (&manager.allocate, 8),
+            Request::Name => (&manager.commit, 14),
             Request::Commit => (&manager.commit, 9),
         };
         seconds.draw(self.draw(what, message, 0))
@@ -385,8 +392,8 @@ impl World<'_> {
             | What::Taken { .. }
             | What::Stored { .. }
             | What::Fetched { .. }
-            | What::OpenPart
-            | What::PartOpened
+            | What::AskPart
+            | What::PartAnswer
             | What::Replicated { .. } => {}
         }
     }
@@ -451,9 +458,12 @@ impl World<'_> {
         let operation = self.task_of(run).operations.get(at).copied();
         match (message.what, operation) {
             (What::Answer(Request::Open | Request::Allocate), Some(operation)) => {
-                self.open_parts(run, message.file as usize, operation, agenda);
+                self.has_manager(run, message.file as usize, operation, agenda);
             }
-            (What::PartOpened, Some(operation)) => self.part_opened(run, operation, agenda),
+            (What::Answer(Request::Name), _) => {
+                self.open_parts(run, message.file as usize, agenda);
+            }
+            (What::PartAnswer, _) => self.part_answered(run, message.file as usize, agenda),
             (What::Answer(_), _) => self.operation_ended(run, agenda),
             (What::Stored { counts: true }, Some(Operation::Write(extent))) => {
                 self.running[run as usize].outstanding -= 1;

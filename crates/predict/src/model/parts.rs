@@ -1,51 +1,83 @@
-//! Files that are dealt over hosts, in a store whose clients open their part at each of these before the first byte.
+//! Files that are dealt over hosts, in a store whose clients ask all hosts of their parts: to make these when the file is new, to
+//! open them before the first byte, and how long they are before a length is published.
 
 use intarsia_des::Agenda;
 
-use super::{Event, What, World};
-use crate::workload::{FileId, Operation};
+use super::{Event, Request, What, World};
+use crate::workload::{Extent, FileId, Operation};
+
+/// What the hosts of a file's parts are asked for, all at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PartsAsked {
+    Make,
+    Open,
+    Measure,
+}
 
 impl World<'_> {
-    /// The manager has answered: asks the other hosts that have parts of the file, all at once, or goes on.
-    pub(super) fn open_parts(
+    /// The manager has answered: on to the parts of the file, if it has any.
+    pub(super) fn has_manager(
         &mut self,
         run: u32,
         file: FileId,
         operation: Operation,
         agenda: &mut Agenda<Event>,
     ) {
+        let is_new = matches!(operation, Operation::Write(_)) && self.has_parts(file);
+        let asked = if is_new { PartsAsked::Make } else { PartsAsked::Open };
+        self.ask_parts(run, file, asked, agenda);
+    }
+
+    /// The parts of a new file are recorded.
+    pub(super) fn open_parts(&mut self, run: u32, file: FileId, agenda: &mut Agenda<Event>) {
+        self.ask_parts(run, file, PartsAsked::Open, agenda);
+    }
+
+    fn has_parts(&self, file: FileId) -> bool {
+        self.profile.client.opens_parts
+            && self.places.of(file).is_some_and(|place| place.is_dealt())
+    }
+
+    /// All that was written is there: its length is found and published.
+    pub(super) fn publish(&mut self, run: u32, extent: Extent, agenda: &mut Agenda<Event>) {
+        self.ask_parts(run, extent.file, PartsAsked::Measure, agenda);
+    }
+
+    /// Asks the other hosts that have parts of the file, or goes on where there are none.
+    fn ask_parts(&mut self, run: u32, file: FileId, asked: PartsAsked, agenda: &mut Agenda<Event>) {
         let host = self.running[run as usize].host;
-        let place = self.places.of(file).filter(|place| place.is_dealt());
-        let asked = place.filter(|_| self.profile.client.opens_parts);
-        let others: Vec<u32> = asked.into_iter().flat_map(|place| place.others(host)).collect();
+        let place = self.places.of(file).filter(|_| self.has_parts(file));
+        let others: Vec<u32> = place.into_iter().flat_map(|place| place.others(host)).collect();
+        let state = &mut self.running[run as usize];
+        (state.parts_asked, state.outstanding) = (asked, super::tasks::number(others.len()));
         if others.is_empty() {
-            return self.opened(run, operation, agenda);
+            return self.parts_answered(run, file, agenda);
         }
-        self.running[run as usize].outstanding = super::tasks::number(others.len());
         let bytes = self.profile.network.control_bytes;
         for other in others {
-            self.tell(run, file, other, bytes, What::OpenPart, agenda);
+            self.tell(run, file, other, bytes, What::AskPart, agenda);
         }
     }
 
     /// One host has answered.
-    pub(super) fn part_opened(
-        &mut self,
-        run: u32,
-        operation: Operation,
-        agenda: &mut Agenda<Event>,
-    ) {
+    pub(super) fn part_answered(&mut self, run: u32, file: FileId, agenda: &mut Agenda<Event>) {
         let state = &mut self.running[run as usize];
         state.outstanding -= 1;
         if state.outstanding == 0 {
-            self.opened(run, operation, agenda);
+            self.parts_answered(run, file, agenda);
         }
     }
 
-    fn opened(&mut self, run: u32, operation: Operation, agenda: &mut Agenda<Event>) {
-        match operation {
-            Operation::Write(extent) => self.store_more(run, extent, agenda),
-            _ => self.operation_ended(run, agenda),
+    fn parts_answered(&mut self, run: u32, file: FileId, agenda: &mut Agenda<Event>) {
+        let at = self.running[run as usize].at;
+        let operation = self.task_of(run).operations.get(at).copied();
+        match (self.running[run as usize].parts_asked, operation) {
+            (PartsAsked::Make, _) => self.ask(run, file, Request::Name, agenda),
+            (PartsAsked::Open, Some(Operation::Write(extent))) => {
+                self.store_more(run, extent, agenda);
+            }
+            (PartsAsked::Open, _) => self.operation_ended(run, agenda),
+            (PartsAsked::Measure, _) => self.ask(run, file, Request::Commit, agenda),
         }
     }
 }

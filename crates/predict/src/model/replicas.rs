@@ -21,7 +21,8 @@ impl World<'_> {
         let message = self.messages[id as usize];
         let servers = number(self.roles.managers.len());
         let copies = self.configuration.manager_copies.min(servers);
-        let is_change = matches!(message.what, What::Ask(Request::Allocate | Request::Commit));
+        let is_change =
+            matches!(message.what, What::Ask(Request::Allocate | Request::Name | Request::Commit));
         if !is_change || copies < 2 {
             return false;
         }

@@ -6,6 +6,7 @@
 use intarsia_des::{Agenda, Span, Time};
 
 use super::crowd::Then;
+use super::parts::PartsAsked;
 use super::{Event, World};
 use crate::profile::mixed;
 use crate::workload::{Operation, Task, TaskId};
@@ -62,6 +63,8 @@ pub(super) struct Running {
     pub(super) sent_to: u64,
     /// Answers that are outstanding.
     pub(super) outstanding: u32,
+    /// What these are of, where parts of a file were asked.
+    pub(super) parts_asked: PartsAsked,
     /// Bytes of this operation that were in memory.
     pub(super) remembered: u64,
 }
@@ -79,6 +82,7 @@ impl Running {
             since: now,
             sent_to: 0,
             outstanding: 0,
+            parts_asked: PartsAsked::Open,
             remembered: 0,
         }
     }

@@ -1,25 +1,32 @@
 //! Tasks for whatever host is idle.
 //!
-//! *Workqueue*: the task that waits longest goes to any idle host, drawn from a number of its own. *Location*: an idle host
+//! *Workqueue*, as `intarsia run --schedule workqueue`: of the tasks for which a host has room, first those that read a file
+//! of the store, which go before those that begin a chain, and then the one that waits longest. It goes to the host with most
+//! idle slots; which of equal ones comes first is a matter of moments in a run, and drawn here. *Location*: an idle host
 //! takes the first task of which it holds more than any other host; what is left goes as with the workqueue, because nobody
-//! waits for a busy host. A task with several slots blocks those behind it until a host has room for it.
+//! waits for a busy host.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use crate::profile::{mixed, one_of};
+
+/// Whether a task reads nothing that is stored, and which turn it has.
+type Turn = (bool, u64);
 
 /// Tasks that are ready, and hosts that are idle.
 #[derive(Debug)]
 pub(in crate::model) struct Idle {
-    waiting: VecDeque<u32>,
+    waiting: BTreeSet<(Turn, u32)>,
+    /// Of each task that waits in a queue.
+    turns: Vec<Option<Turn>>,
+    /// Turns that were given.
+    given: u64,
     /// By host, the tasks that read most from it.
     nearby: Vec<VecDeque<u32>>,
     idle: Vec<u32>,
     /// Slots of hosts that are closed.
     closed: Vec<u32>,
     slots: Vec<u32>,
-    /// Waits in a queue.
-    is_waiting: Vec<bool>,
     seed: u64,
     /// Hosts at which something changed since tasks were dealt last.
     changed: Vec<u32>,
@@ -29,21 +36,24 @@ impl Idle {
     /// Hosts with so many slots, and tasks that take so many each.
     pub(super) fn new(idle: Vec<u32>, slots: Vec<u32>, seed: u64) -> Self {
         Self {
-            waiting: VecDeque::new(),
+            waiting: BTreeSet::new(),
+            turns: vec![None; slots.len()],
+            given: 0,
             nearby: vec![VecDeque::new(); idle.len()],
             closed: vec![0; idle.len()],
             idle,
-            is_waiting: vec![false; slots.len()],
             slots,
             seed,
             changed: Vec::new(),
         }
     }
 
-    /// A task is ready. `near` is the host that holds most of what it reads, if one does.
-    pub(in crate::model) fn add(&mut self, task: u32, near: Option<u32>) {
-        self.waiting.push_back(task);
-        self.is_waiting[task as usize] = true;
+    /// A task is ready, which reads something that is stored or does not. `near` is the host that holds most of that.
+    pub(in crate::model) fn add(&mut self, task: u32, reads_stored: bool, near: Option<u32>) {
+        self.given += 1;
+        let turn = (!reads_stored, self.given);
+        self.waiting.insert((turn, task));
+        self.turns[task as usize] = Some(turn);
         if let Some(host) = near.filter(|host| (*host as usize) < self.nearby.len()) {
             self.nearby[host as usize].push_back(task);
             self.changed.push(host);
@@ -58,7 +68,8 @@ impl Idle {
 
     /// A task that waits for a host must wait for others first; false if it does not wait here.
     pub(super) fn withdraw(&mut self, task: u32) -> bool {
-        std::mem::take(&mut self.is_waiting[task as usize])
+        let turn = self.turns[task as usize].take();
+        turn.is_some_and(|turn| self.waiting.remove(&(turn, task)))
     }
 
     /// A host takes no tasks; nobody runs one there.
@@ -93,15 +104,16 @@ impl Idle {
             }
             self.changed.pop();
         }
-        let task = self.head()?;
-        let host = self.any_idle(task)?;
+        let most = self.idle.iter().max().copied().filter(|idle| *idle > 0)?;
+        let task = self.first_within(most)?;
+        let host = self.one_with(most, task)?;
         self.start(task, host);
         Some((task, host))
     }
 
     fn next_nearby(&mut self, host: u32) -> Option<u32> {
         let queue = &mut self.nearby[host as usize];
-        while queue.front().is_some_and(|task| !self.is_waiting[*task as usize]) {
+        while queue.front().is_some_and(|task| self.turns[*task as usize].is_none()) {
             queue.pop_front();
         }
         let task = *queue.front()?;
@@ -112,24 +124,58 @@ impl Idle {
         Some(task)
     }
 
-    fn head(&mut self) -> Option<u32> {
-        while self.waiting.front().is_some_and(|task| !self.is_waiting[*task as usize]) {
-            self.waiting.pop_front();
-        }
-        self.waiting.front().copied()
+    /// The first task that takes at most so many slots.
+    fn first_within(&self, idle: u32) -> Option<u32> {
+        let mut tasks = self.waiting.iter().map(|(_, task)| *task);
+        tasks.find(|task| self.slots[*task as usize] <= idle)
     }
 
-    /// One of the hosts with room, each as likely as the others.
-    fn any_idle(&self, task: u32) -> Option<u32> {
-        let slots = self.slots[task as usize];
-        let has_room = |(_, idle): &(u32, &u32)| **idle >= slots;
-        let roomy = (0..).zip(&self.idle).filter(has_room).count();
-        let place = one_of(roomy, mixed(self.seed, 2, task.into()));
-        (0..).zip(&self.idle).filter(has_room).nth(place).map(|(host, _)| host)
+    /// One of the hosts with so many idle slots, each as likely as the others.
+    fn one_with(&self, idle: u32, task: u32) -> Option<u32> {
+        let hosts = || (0..).zip(&self.idle).filter(|(_, has)| **has == idle);
+        let place = one_of(hosts().count(), mixed(self.seed, 2, task.into()));
+        hosts().nth(place).map(|(host, _)| host)
     }
 
     fn start(&mut self, task: u32, host: u32) {
-        self.is_waiting[task as usize] = false;
+        self.withdraw(task);
         self.idle[host as usize] -= self.slots[task as usize];
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may fail")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chain_goes_on_before_another_begins() {
+        let mut ready = Idle::new(vec![1, 1], vec![1; 5], 7);
+        (0..4).for_each(|task| ready.add(task, false, None));
+        let (first, there) = ready.next().unwrap();
+        ready.next().unwrap();
+        assert_eq!(ready.next(), None);
+        // What the first has made is read next, by the host that is idle, though others wait longer.
+        ready.leave(first, there);
+        ready.add(4, true, None);
+        assert_eq!(ready.next(), Some((4, there)));
+        ready.leave(4, there);
+        assert_eq!(ready.next(), Some((2, there)));
+    }
+
+    #[test]
+    fn a_task_goes_to_the_host_with_most_room_and_a_large_one_holds_no_small_one_up() {
+        let mut ready = Idle::new(vec![1, 3, 2], vec![4, 1, 2, 1], 7);
+        (0..4).for_each(|task| ready.add(task, true, None));
+        assert_eq!(ready.next(), Some((1, 1)));
+        let (task, host) = ready.next().unwrap();
+        assert_eq!(task, 2);
+        assert!(host > 0, "{host}");
+        let (task, _) = ready.next().unwrap();
+        assert_eq!(task, 3);
+        assert_eq!(ready.next(), None);
+        // It is ready still, and may be taken back.
+        assert!(ready.withdraw(0));
+        assert!(!ready.withdraw(0));
     }
 }
