@@ -408,7 +408,7 @@ class _Session:
         if is_store:
             history.hints, history.lessons = hints, self._lessons
             history.protection = self._protection
-        undeclared = Undeclared(self._graph, self._directory)
+        undeclared = Undeclared(self._graph, self._directory, self._run_dir)
         engine = Engine(
             self._graph,
             plan.lineage,
