@@ -30,7 +30,7 @@ STRIPED = 18
 # By which a busy machine may be late, over what the model foretells.
 TOLERANCE = {
     "share": 1.8,
-    "mkdir": 4.0,
+    "mkdir": 2.0,
     "read": 1.6,
     "concurrent reads": 3.0,
     "first read": 20.0,
@@ -221,9 +221,14 @@ def foretell(lab: Lab, operation: str) -> float:
     return max(carried_s, min(predicted_s, carried_s * 1.2)) + rest_s
 
 
+def healthy_mkdir_s(lab: Lab) -> float:
+    return statistics.median(statistics.median(mkdirs(lab)) for _ in range(3))
+
+
 def seed(lab: Lab) -> None:
     """Measure the healthy store: the profile that all is held against."""
-    mkdir_s = statistics.median(mkdirs(lab))
+    mkdirs(lab)  # The first ones make the connections.
+    mkdir_s = healthy_mkdir_s(lab)
     first_reads(lab, 1, 0)
     small_s = statistics.median(first_reads(lab, 1, 0)[0] for _ in range(5))
     at_once_s = statistics.median(concurrent_reads(lab))
@@ -291,14 +296,17 @@ MEASURES: dict[str, Callable[[Lab], tuple[float, ...]]] = {
 
 def test_nothing_is_found_in_the_store(lab: Lab) -> None:
     found = findings(measure(lab, name, work(lab)) for name, work in MEASURES.items())
-    # What a busy machine did to one measurement it does not do twice.
-    again = findings(measure(lab, one.operation, MEASURES[one.operation](lab)) for one in found)
-    assert not again, told(again)
+    for _ in range(3):  # What a busy machine did to one measurement it does not do each time.
+        found = findings(measure(lab, one.operation, MEASURES[one.operation](lab)) for one in found)
+    assert not found, told(found)
 
 
 @pytest.mark.parametrize("bug", BUGS)
 def test_each_bug_that_is_brought_back_is_found(lab: Lab, bug: str) -> None:
     operation, said = BUGS[bug]
+    if operation == "mkdir":
+        # The bug costs processor time alone, of which a busy machine gives more or less by the minute.
+        lab.profile["measured"]["operations"]["mkdir"] = healthy_mkdir_s(lab)
     lab.bring_back(bug)
     try:
         # For a late connection: n3 has not read from n2 before.

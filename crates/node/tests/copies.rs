@@ -852,6 +852,7 @@ fn what_a_lost_home_wrote_is_not_taken_for_published_when_nothing_comes_of_takin
             break;
         }
     }
+    assert_eq!(nodes_of(&a, &format!("/{name}")), ["a", "b"], "none of 64 has its copy there");
     let name = name.as_str();
     a.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
     a.write(ino, 0, b"never published", false, false).unwrap();
