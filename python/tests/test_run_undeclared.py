@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from intarsia.run import undeclared
 from intarsia.run.graph import Task, graph_of
 from intarsia.run.undeclared import Undeclared
-from pytest import MonkeyPatch
 
 
 def begun(directory: Path) -> Undeclared:
@@ -40,7 +40,7 @@ def test_files_beside_declared_ones_and_in_new_directories_are_named(tmp_path: P
 
 
 def test_few_of_many_are_named_and_not_all_are_looked_at(
-    tmp_path: Path, monkeypatch: MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(undeclared, "_LOOKED_AT", 8)
     run = begun(tmp_path)

@@ -305,7 +305,7 @@ def test_nothing_is_found_in_the_store(lab: Lab) -> None:
 def test_each_bug_that_is_brought_back_is_found(lab: Lab, bug: str) -> None:
     operation, said = BUGS[bug]
     if operation == "mkdir":
-        # The bug costs processor time alone, of which a busy machine gives more or less by the minute.
+        # It costs processor time alone, of which a busy machine has now more and now less.
         lab.profile["measured"]["operations"]["mkdir"] = healthy_mkdir_s(lab)
     lab.bring_back(bug)
     try:

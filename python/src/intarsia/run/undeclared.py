@@ -62,4 +62,4 @@ class Undeclared:
 
 def _below(directory: str) -> Iterator[str]:
     for place, _, names in os.walk(directory):
-        yield from (os.path.join(place, name) for name in names)
+        yield from (f"{place}/{name}" for name in names)
