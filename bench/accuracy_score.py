@@ -88,7 +88,10 @@ class Cell:
     def profile_of(self, made):
         """The profile; for what the engine runs, with what it takes for a task."""
         is_run = isinstance(made, accuracy_workflows.Instance)
-        return with_engine(self.profile, self.costs)[0] if is_run else self.profile
+        profile = with_engine(self.profile, self.costs)[0] if is_run else self.profile
+        # By their names a store chooses the host of a group of files; a lab has these.
+        names = {"host_names": [f"n{number + 1}" for number in range(self.cell["hosts"] or 0)]}
+        return profile | (names if self.cell["system"] in accuracy_cells.SAYS_WHERE else {})
 
     def laid(self, made):
         """The store with the flags of a layout."""

@@ -107,6 +107,21 @@ fn a_profile_keeps_its_units_and_where_it_comes_from() {
 }
 
 #[test]
+fn hosts_may_have_the_names_that_the_store_gives_them() {
+    let read = |names| Profile::parse("p.json", &with(profile(), "/host_names", Some(names)));
+    let named = read(json!(["n1", "n2"])).unwrap();
+    assert_eq!([0, 1, 2].map(|host| named.host_name(host)), ["n1", "n2", "00002"]);
+    refused(read(json!(["n1", "n1"])), "host_names[1]: 'n1' is named twice");
+    refused(read(json!(["n1", 2])), "host_names[1]: the number 2 instead of a text");
+    let hosts = named.hosts as usize;
+    let many: Vec<String> = (0..=hosts).map(|host| format!("n{host}")).collect();
+    refused(
+        read(json!(many)),
+        &format!("host_names[{hosts}]: there are no more than {hosts} hosts"),
+    );
+}
+
+#[test]
 fn a_profile_may_say_what_it_was_told_and_how_that_is_known() {
     let told = json!({ "client.local_access": "clients do so", "host.slots": "--slots" });
     let read = |told| Profile::parse("p.json", &with(profile(), "/provenance/told", Some(told)));

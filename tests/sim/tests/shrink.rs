@@ -141,7 +141,7 @@ fn a_run_that_hangs_says_what_it_was_made_of() {
 #[test]
 fn a_seed_shrinks_to_the_one_fault_that_must_not_be() {
     let made = ["--seed", "12", "--seconds", "12", "--must-not-break", "kill"];
-    let output = sim(&[made.as_slice(), &["--shrink", "--minutes", "2"]].concat());
+    let output = sim(&[made.as_slice(), &["--shrink", "--minutes", "10"]].concat());
     let said = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
     let command = said.lines().find(|line| line.contains(" --seed ")).unwrap();

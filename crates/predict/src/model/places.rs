@@ -51,7 +51,7 @@ impl<'a> Places<'a> {
         seed: u64,
     ) -> Self {
         let names: Vec<NodeId> =
-            roles.stores.clone().map(|host| NodeId(format!("{host:05}"))).collect();
+            roles.stores.clone().map(|host| NodeId(profile.host_name(host))).collect();
         let tiers: Vec<TierState> = (0..)
             .zip(&profile.tiers)
             .map(|(id, tier)| TierState {

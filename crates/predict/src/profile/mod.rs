@@ -39,6 +39,8 @@ pub struct Profile {
     pub host: Host,
     /// How many hosts there are to choose from.
     pub hosts: u32,
+    /// What the store calls its hosts, from the first on; a group of files has its host by that. Others go by their numbers.
+    pub host_names: Vec<String>,
     /// Hosts that are not like the others, by number.
     pub unlike: Vec<(u32, Host)>,
     /// Between hosts, and within one.
@@ -332,6 +334,13 @@ impl Profile {
     pub fn host(&self, number: u32) -> &Host {
         let unlike = self.unlike.iter().find(|(other, _)| *other == number);
         unlike.map_or(&self.host, |(_, host)| host)
+    }
+
+    /// What the store calls the host of this number.
+    #[must_use]
+    pub fn host_name(&self, number: u32) -> String {
+        let name = usize::try_from(number).ok().and_then(|at| self.host_names.get(at));
+        name.map_or_else(|| format!("{number:05}"), Clone::clone)
     }
 
     /// Whether anything in it is drawn at random, so that one run is not all.

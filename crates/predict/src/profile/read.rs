@@ -27,6 +27,7 @@ pub(super) fn profile(root: &Node<'_>) -> Result<Profile, Problem> {
         "provenance",
         "hosts",
         "host",
+        "host_names",
         "unlike_hosts",
         "network",
         "manager",
@@ -56,6 +57,7 @@ pub(super) fn profile(root: &Node<'_>) -> Result<Profile, Problem> {
         name: root.field("name")?.text()?.to_owned(),
         provenance: provenance(&of_numbers)?,
         machine: Machine::read(&of_numbers)?,
+        host_names: host_names(root, hosts)?,
         unlike: unlike(root, &host, hosts)?,
         host,
         hosts,
@@ -281,6 +283,22 @@ fn network(node: &Node<'_>) -> Result<Network, Problem> {
         queue_bytes: node.optional("queue_bytes")?.map_or(Ok(0), |bytes| bytes.whole())?,
         loopback_bytes_per_second: node.field("loopback_bytes_per_second")?.positive()?,
     })
+}
+
+/// What the store calls its hosts: as many names as hosts at most, each once.
+fn host_names(root: &Node<'_>, hosts: u32) -> Result<Vec<String>, Problem> {
+    let mut names = Vec::new();
+    for node in root.items_of("host_names")? {
+        let name = node.text()?.to_owned();
+        if names.contains(&name) {
+            return Err(node.refuse(format!("'{name}' is named twice")));
+        }
+        if names.len() >= hosts as usize {
+            return Err(node.refuse(format!("there are no more than {hosts} hosts")));
+        }
+        names.push(name);
+    }
+    Ok(names)
 }
 
 fn manager(node: &Node<'_>) -> Result<Manager, Problem> {

@@ -174,3 +174,23 @@ fn what_is_to_be_reduced_lies_where_a_store_puts_it() {
     let chosen = intarsia_policy::choose_group_host("da", &states, |_| 0).unwrap();
     assert_eq!(chosen.0.parse::<u32>().unwrap(), of_each[0]);
 }
+
+#[test]
+fn a_group_of_files_is_on_the_host_that_a_store_chooses_by_the_names_of_its_hosts() {
+    let mut profile = profile();
+    profile.host_names = (1..=HOSTS).map(|number| format!("n{number}")).collect();
+    let configuration = Configuration::new(HOSTS);
+    let roles = configuration.roles(&profile).unwrap();
+    for group in ["together", "a", "b", "c"] {
+        let hints = Some(json!({ "place": format!("collocate:{group}") }));
+        let workload = workload(&[(1 << 20, hints)]);
+        let mut places = Places::new(&workload, &profile, &configuration, &roles, 1);
+        places.lay(0, 0).unwrap();
+        let states =
+            profile.host_names.iter().map(|name| HostState::new(NodeId(name.clone()), 1 << 34));
+        let states: Vec<HostState> = states.collect();
+        let chosen = intarsia_policy::choose_group_host(group, &states, |_| 0).unwrap();
+        let found = places.of(0).unwrap().ring[0].host;
+        assert_eq!(profile.host_name(found), chosen.0, "{group}");
+    }
+}
