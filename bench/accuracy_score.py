@@ -89,7 +89,7 @@ class Cell:
         """The profile; for what the engine runs, with what it takes for a task."""
         is_run = isinstance(made, accuracy_workflows.Instance)
         profile = with_engine(self.profile, self.costs)[0] if is_run else self.profile
-        # By their names a store chooses the host of a group of files; a lab has these.
+        # By their names a store chooses the host of a group of files; a lab has these. Older seeds do not tell them.
         names = {"host_names": [f"n{number + 1}" for number in range(self.cell["hosts"] or 0)]}
         return profile | (names if self.cell["system"] in accuracy_cells.SAYS_WHERE else {})
 

@@ -21,6 +21,7 @@ import pytest
 from conftest import SCRATCH, require
 from intarsia.lab_store import LabStore, lab_problem
 from intarsia.refine.oracle import Measured, findings, suggestion, told
+from intarsia.seed.names import host_names
 
 LINK_BYTES_PER_S = 12.5e6
 LARGE = 2_000_000
@@ -292,6 +293,12 @@ MEASURES: dict[str, Callable[[Lab], tuple[float, ...]]] = {
     "read": reads,
     "concurrent reads": concurrent_reads,
 }
+
+
+def test_a_profile_of_it_has_the_names_of_its_hosts(lab: Lab) -> None:
+    assert host_names(lab.new(1)) == ("n1", "n2", "n3")
+    # No store of ours says none.
+    assert host_names(Path("/")) == ()
 
 
 def test_nothing_is_found_in_the_store(lab: Lab) -> None:

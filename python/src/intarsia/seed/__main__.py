@@ -16,6 +16,7 @@ from typing import Any
 
 from intarsia.seed.closure import closure
 from intarsia.seed.errors import SeedError
+from intarsia.seed.names import host_names
 from intarsia.seed.probe import MIB
 from intarsia.seed.profile import MOST_SLOTS, Made, profile_of
 from intarsia.seed.remote import Remote
@@ -209,6 +210,7 @@ def _made(given: argparse.Namespace, command: Sequence[str]) -> Made:
         given.link,
         given.tier_class,
         command,
+        host_names(given.directory),
     )
 
 

@@ -40,7 +40,8 @@ _CROWDED = ("names", "write", "read", "copy")
 class Made:
     """What a profile says beside what was measured: `hosts` of this kind, on links of such a rate.
 
-    `link_bytes_per_s` is assumed where no other host was measured; None is unknown.
+    `link_bytes_per_s` is assumed where no other host was measured; None is unknown. `host_names`
+    are those of the store, if it says them.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Made:
     link_bytes_per_s: float | None
     tier_class: str | None
     command: Sequence[str]
+    host_names: Sequence[str] = ()
 
 
 def profile_of(found: Measurement, plan: Plan, made: Made) -> dict[str, Any]:
@@ -72,6 +74,8 @@ def profile_of(found: Measurement, plan: Plan, made: Made) -> dict[str, Any]:
         "client": _client(found, plan),
         "measured": _measured(found, plan, seen),
     }
+    if made.host_names:
+        profile["host_names"] = [*made.host_names[: made.hosts]]
     if others := unlike_hosts(found, plan, host, MOST_SLOTS):
         profile["unlike_hosts"] = others
     profile["provenance"]["told"] = told(profile, _asked(plan, made))

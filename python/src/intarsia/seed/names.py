@@ -1,0 +1,38 @@
+"""What a store of ours calls its hosts, of which it chooses one by name for a group of files."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+from intarsia.locate import host_of
+from intarsia.store import StoreError, find_binary
+
+_WAIT_S = 20.0
+
+
+def host_names(directory: Path) -> tuple[str, ...]:
+    """Return the hosts of the store that `directory` is in, `n2` before `n10`; none of others."""
+    try:
+        if host_of(directory) is None:
+            return ()
+        asked = [str(find_binary()), "status", str(directory), "--this-host", "--json"]
+        done = subprocess.run(asked, capture_output=True, text=True, timeout=_WAIT_S, check=True)
+        hosts = json.loads(done.stdout).get("hosts", [])
+    except (OSError, StoreError, subprocess.SubprocessError, ValueError):
+        # What is not known is left out: predictions go by the numbers of hosts then.
+        return ()
+    return tuple(sorted((str(one["host"]) for one in hosts), key=_in_order))
+
+
+def _in_order(name: str) -> tuple[str, int, str]:
+    """Sort by the number at the end.
+
+    >>> sorted(["n10", "n2", "a"], key=_in_order)
+    ['a', 'n2', 'n10']
+    """
+    number = re.search(r"\d*$", name)
+    digits = number.group() if number else ""
+    return name[: len(name) - len(digits)], int(digits or 0), name
