@@ -12,6 +12,7 @@ from intarsia.store import (
     is_mounted,
     logged_warnings,
     process_runs,
+    process_since,
 )
 
 
@@ -65,6 +66,11 @@ def test_a_wrong_intarsia_bin_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_processes_are_seen_until_they_end() -> None:
     assert process_runs(os.getpid())
+    since = process_since(os.getpid())
+    assert since is not None
+    assert process_runs(os.getpid(), since)
+    # A process that another one's number was given to is not that one.
+    assert not process_runs(os.getpid(), since - 1)
     child = subprocess.Popen(["true"])
     child.wait()
     assert not process_runs(child.pid)

@@ -90,4 +90,4 @@ def lab_hosts(prefix: str, count: int) -> Iterator[Hosts]:
             yield Hosts(store, directory)
         finally:
             store.down(purge=True)
-        assert not store.leftovers()
+        assert store.leftovers() == []

@@ -19,6 +19,7 @@ from intarsia.store import (
     is_mounted,
     one,
     process_runs,
+    process_since,
 )
 
 _UP_TIMEOUT_S = 120
@@ -50,6 +51,8 @@ class LabStore:
     mounts: tuple[Path, ...]
     directory: Path
     pids: tuple[int, ...]
+    #: When these began.
+    since: tuple[int | None, ...]
 
     @classmethod
     def up(
@@ -79,7 +82,7 @@ class LabStore:
         except StoreError:
             call(binary, ["lab", "down", lab, "--kill"], _DOWN_TIMEOUT_S)
             raise
-        return cls(binary, lab, pattern, mounts, directory, pids)
+        return cls(binary, lab, pattern, mounts, directory, pids, tuple(map(process_since, pids)))
 
     def status(self) -> dict[str, Any]:
         """Return what `intarsia status --json` says of the first host, with the requests of all."""
@@ -102,7 +105,10 @@ class LabStore:
     def leftovers(self) -> list[str]:
         """Name what is still there after `down`: mounts, processes."""
         left = [f"{mount} is still mounted" for mount in self.mounts if is_mounted(mount)]
-        return left + [f"process {pid} still runs" for pid in self.pids if process_runs(pid)]
+        began = zip(self.pids, self.since, strict=True)
+        return left + [
+            f"process {pid} still runs" for pid, since in began if process_runs(pid, since)
+        ]
 
 
 AnyStore = Store | LabStore

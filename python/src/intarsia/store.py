@@ -139,13 +139,22 @@ def is_mounted(path: Path) -> bool:
         return any(_unescape(line.split()[4]) == wanted for line in table)
 
 
-def process_runs(pid: int) -> bool:
-    """Whether process `pid` exists and is not just waiting to be reaped."""
+def process_runs(pid: int, since: int | None = None) -> bool:
+    """Whether process `pid` exists and is not just waiting to be reaped.
+
+    With what `process_since` said of it, whether it is the same one: numbers are given again.
+    """
+    found = process_since(pid)
+    return found is not None and since in (None, found)
+
+
+def process_since(pid: int) -> int | None:
+    """Return when process `pid` began, in clock ticks since boot; None if it does not run."""
     try:
-        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()[0]
+        said = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
     except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state not in ("Z", "X")
+        return None
+    return None if said[0] in ("Z", "X") else int(said[19])
 
 
 def _unescape(field: str) -> str:
