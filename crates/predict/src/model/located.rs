@@ -14,13 +14,11 @@ impl World<'_> {
             Ready::Anywhere(_) | Ready::Nearby(_) => tasks,
         };
         for task in tasks {
-            let nearest =
-                matches!(self.ready, Ready::Nearby(_)).then(|| self.nearest(task)).flatten();
-            let reads_stored = self.reads_stored(task);
+            let asks = matches!(self.ready, Ready::Anywhere(_) | Ready::Nearby(_));
+            let nearest = asks.then(|| self.nearest(task)).flatten();
             match &mut self.ready {
-                Ready::Anywhere(idle) | Ready::Nearby(idle) => {
-                    idle.add(number(task), reads_stored, nearest);
-                }
+                Ready::Anywhere(idle) => idle.add(number(task), nearest.is_some(), None),
+                Ready::Nearby(idle) => idle.add(number(task), nearest.is_some(), nearest),
                 Ready::Cheapest(cheapest) => {
                     cheapest.forget(task);
                     self.tell_where(task);
@@ -109,14 +107,6 @@ impl World<'_> {
             hosts.for_each(|host| held.set(host, size_bytes));
         }
         held
-    }
-
-    /// Whether hosts that run tasks store bytes of something that a task reads.
-    fn reads_stored(&self, task: TaskId) -> bool {
-        self.workload.tasks[task].inputs().into_iter().any(|file| {
-            let stored = self.bytes_stored(file, self.workload.files[file].size_bytes);
-            stored.iter().any(|(host, _)| self.roles.app.contains(&host))
-        })
     }
 
     /// How many bytes of a file each host stores.

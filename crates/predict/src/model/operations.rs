@@ -5,6 +5,7 @@ use intarsia_types::CacheHint;
 
 use super::crowd::Then;
 use super::network::Flight;
+use super::parts::PartsAsked;
 use super::place::Piece;
 use super::tasks::{Running, number};
 use super::{Event, Message, Request, What, World};
@@ -226,7 +227,8 @@ impl World<'_> {
         }
         let state = &self.running[run as usize];
         if state.outstanding == 0 && state.sent_to >= extent.end_bytes() {
-            self.publish(run, extent, agenda);
+            // Its length is found, and published.
+            self.ask_parts(run, extent.file, PartsAsked::Measure, agenda);
         }
     }
 
@@ -457,11 +459,11 @@ impl World<'_> {
         }
         let operation = self.task_of(run).operations.get(at).copied();
         match (message.what, operation) {
-            (What::Answer(Request::Open | Request::Allocate), Some(operation)) => {
-                self.has_manager(run, message.file as usize, operation, agenda);
+            (What::Answer(Request::Allocate), _) => {
+                self.is_allocated(run, message.file as usize, agenda);
             }
-            (What::Answer(Request::Name), _) => {
-                self.open_parts(run, message.file as usize, agenda);
+            (What::Answer(Request::Open | Request::Name), _) => {
+                self.ask_parts(run, message.file as usize, PartsAsked::Open, agenda);
             }
             (What::PartAnswer, _) => self.part_answered(run, message.file as usize, agenda),
             (What::Answer(_), _) => self.operation_ended(run, agenda),

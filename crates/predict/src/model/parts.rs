@@ -4,7 +4,7 @@
 use intarsia_des::Agenda;
 
 use super::{Event, Request, What, World};
-use crate::workload::{Extent, FileId, Operation};
+use crate::workload::{FileId, Operation};
 
 /// What the hosts of a file's parts are asked for, all at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,22 +15,10 @@ pub(super) enum PartsAsked {
 }
 
 impl World<'_> {
-    /// The manager has answered: on to the parts of the file, if it has any.
-    pub(super) fn has_manager(
-        &mut self,
-        run: u32,
-        file: FileId,
-        operation: Operation,
-        agenda: &mut Agenda<Event>,
-    ) {
-        let is_new = matches!(operation, Operation::Write(_)) && self.has_parts(file);
-        let asked = if is_new { PartsAsked::Make } else { PartsAsked::Open };
+    /// The manager has said where a new file goes: its parts are made, if it has any.
+    pub(super) fn is_allocated(&mut self, run: u32, file: FileId, agenda: &mut Agenda<Event>) {
+        let asked = if self.has_parts(file) { PartsAsked::Make } else { PartsAsked::Open };
         self.ask_parts(run, file, asked, agenda);
-    }
-
-    /// The parts of a new file are recorded.
-    pub(super) fn open_parts(&mut self, run: u32, file: FileId, agenda: &mut Agenda<Event>) {
-        self.ask_parts(run, file, PartsAsked::Open, agenda);
     }
 
     fn has_parts(&self, file: FileId) -> bool {
@@ -38,13 +26,14 @@ impl World<'_> {
             && self.places.of(file).is_some_and(|place| place.is_dealt())
     }
 
-    /// All that was written is there: its length is found and published.
-    pub(super) fn publish(&mut self, run: u32, extent: Extent, agenda: &mut Agenda<Event>) {
-        self.ask_parts(run, extent.file, PartsAsked::Measure, agenda);
-    }
-
     /// Asks the other hosts that have parts of the file, or goes on where there are none.
-    fn ask_parts(&mut self, run: u32, file: FileId, asked: PartsAsked, agenda: &mut Agenda<Event>) {
+    pub(super) fn ask_parts(
+        &mut self,
+        run: u32,
+        file: FileId,
+        asked: PartsAsked,
+        agenda: &mut Agenda<Event>,
+    ) {
         let host = self.running[run as usize].host;
         let place = self.places.of(file).filter(|_| self.has_parts(file));
         let others: Vec<u32> = place.into_iter().flat_map(|place| place.others(host)).collect();
