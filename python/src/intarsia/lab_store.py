@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,9 +50,8 @@ class LabStore:
     pattern: str
     mounts: tuple[Path, ...]
     directory: Path
-    pids: tuple[int, ...]
-    #: When these began.
-    since: tuple[int | None, ...]
+    #: Its nodes by their numbers, and when each began.
+    processes: Mapping[int, int | None]
 
     @classmethod
     def up(
@@ -78,11 +77,12 @@ class LabStore:
             place = ["--lab", lab, "--dir", f"{directory}/{{host}}", "--wait", "60s"]
             call(binary, ["up", pattern, *place], _UP_TIMEOUT_S)
             mounts = tuple(Path(f"{base}-n{node}") for node in range(1, nodes + 1))
-            pids = tuple(int(_status(binary, mount)["pid"]) for mount in mounts)
+            pids = [int(_status(binary, mount)["pid"]) for mount in mounts]
         except StoreError:
             call(binary, ["lab", "down", lab, "--kill"], _DOWN_TIMEOUT_S)
             raise
-        return cls(binary, lab, pattern, mounts, directory, pids, tuple(map(process_since, pids)))
+        processes = {pid: process_since(pid) for pid in pids}
+        return cls(binary, lab, pattern, mounts, directory, processes)
 
     def status(self) -> dict[str, Any]:
         """Return what `intarsia status --json` says of the first host, with the requests of all."""
@@ -105,10 +105,8 @@ class LabStore:
     def leftovers(self) -> list[str]:
         """Name what is still there after `down`: mounts, processes."""
         left = [f"{mount} is still mounted" for mount in self.mounts if is_mounted(mount)]
-        began = zip(self.pids, self.since, strict=True)
-        return left + [
-            f"process {pid} still runs" for pid, since in began if process_runs(pid, since)
-        ]
+        runs = [pid for pid, since in self.processes.items() if process_runs(pid, since)]
+        return left + [f"process {pid} still runs" for pid in runs]
 
 
 AnyStore = Store | LabStore

@@ -74,6 +74,8 @@ class Store:
     mount: Path
     directory: Path
     pid: int
+    #: When that began; None: nobody looked, and any process of its number counts.
+    since: int | None = None
 
     @classmethod
     def up(
@@ -96,7 +98,8 @@ class Store:
             options += ["--durability", durability]
         call(binary, ["up", *options], _UP_TIMEOUT_S)
         status = call_json(binary, ["status", str(mount), "--json"], _QUERY_TIMEOUT_S)
-        return cls(binary, mount, directory, int(one(status)["pid"]))
+        pid = int(one(status)["pid"])
+        return cls(binary, mount, directory, pid, process_since(pid))
 
     @property
     def mounts(self) -> tuple[Path, ...]:
@@ -120,7 +123,7 @@ class Store:
 
     def is_alive(self) -> bool:
         """Whether the store's process still runs."""
-        return process_runs(self.pid)
+        return process_runs(self.pid, self.since)
 
     def leftovers(self) -> list[str]:
         """Name what is still there after `down`: the mount, the process."""

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
 from pathlib import Path
 
 from intarsia.locate import host_of
-from intarsia.store import StoreError, find_binary
+from intarsia.store import StoreError, call_json, find_binary, one
 
-_WAIT_S = 20.0
+_WAIT_S = 20
 
 
 def host_names(directory: Path) -> tuple[str, ...]:
@@ -18,13 +16,12 @@ def host_names(directory: Path) -> tuple[str, ...]:
     try:
         if host_of(directory) is None:
             return ()
-        asked = [str(find_binary()), "status", str(directory), "--this-host", "--json"]
-        done = subprocess.run(asked, capture_output=True, text=True, timeout=_WAIT_S, check=True)
-        hosts = json.loads(done.stdout).get("hosts", [])
-    except (OSError, StoreError, subprocess.SubprocessError, ValueError):
+        asked = ["status", str(directory), "--this-host", "--json"]
+        hosts = one(call_json(find_binary(), asked, _WAIT_S)).get("hosts", [])
+    except (OSError, StoreError):
         # What is not known is left out: predictions go by the numbers of hosts then.
         return ()
-    return tuple(sorted((str(one["host"]) for one in hosts), key=_in_order))
+    return tuple(sorted((str(host["host"]) for host in hosts), key=_in_order))
 
 
 def _in_order(name: str) -> tuple[str, int, str]:
