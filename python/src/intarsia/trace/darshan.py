@@ -1,7 +1,8 @@
 """Workloads from Darshan logs: what `darshan-parser` prints, or binary ones by PyDarshan.
 
 A task is a rank of a job. What all ranks of a job share is dealt over them: each reads and writes
-its part. Of a job that writes a file that another one reads, the other one comes later.
+its part, unless extended tracing tells which. Of a job that writes a file that another one reads,
+the other one comes later.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from intarsia.trace import pydarshan
+from intarsia.trace import dxt, pydarshan
 from intarsia.trace.errors import TraceError
+from intarsia.trace.extents import Extent, Extents
 from intarsia.trace.workload import Operation, Task, Workload
 
 _PREFIXES = ("POSIX", "STDIO", "MPIIO")
@@ -39,7 +41,9 @@ class _Record:
     """Counters of a file and a rank, -1 for all of them; `place` is where they stand."""
 
     place: str
+    module: str
     rank: int
+    identity: str
     path: str
     counters: dict[str, float] = field(default_factory=dict)
 
@@ -69,13 +73,14 @@ class _Job:
     began_s: float = 0.0
     run_s: float = 0.0
     records: dict[tuple[str, int, str], _Record] = field(default_factory=dict)
+    traced: dxt.Segments = field(default_factory=dict)
 
 
 def read_darshan(sources: Iterable[str], below: str) -> Workload:
     """Read logs of jobs that belong together; raises TraceError."""
     made = Workload("darshan", [])
     jobs = [_job(source, made.warnings) for source in sources]
-    catalog: dict[str, list[tuple[str, int]]] = {}
+    catalog: dict[str, Extents] = {}
     for number, job in enumerate(sorted(jobs, key=lambda job: (job.began_s, job.number)), start=1):
         made.tasks += _tasks(job, number, below, catalog, made)
     if not made.tasks:
@@ -84,43 +89,115 @@ def read_darshan(sources: Iterable[str], below: str) -> Workload:
 
 
 def _tasks(
-    job: _Job, number: int, below: str, catalog: dict[str, list[tuple[str, int]]], made: Workload
+    job: _Job, number: int, below: str, catalog: dict[str, Extents], made: Workload
 ) -> list[Task]:
-    """Make the tasks of a job: `catalog` has the parts of each file that was written so far."""
-    kept = _kept(job, below)
-    operations: dict[int, list[Operation]] = defaultdict(list)
+    """Make the tasks of a job: `catalog` has what was written of each file so far."""
+    counted: dict[int, list[Operation]] = defaultdict(list)
+    traced: dict[int, dxt.Rank] = {}
     busy: dict[int, float] = defaultdict(float)
-    for record in kept:
+    counters = []
+    for record in _kept(job, below):
         _check(job, record)
         ranks = _ranks(job, record)
         took_s = sum(record.get(f"F_{kind}_TIME") for kind in ("READ", "WRITE", "META"))
         for rank in ranks:
             busy[rank] += took_s / len(ranks)
-            operations[rank] += _reads(record, rank, ranks, catalog, made)
-    written: dict[str, list[tuple[str, int]]] = {}
-    for record in kept:
+        if found := _segments(job, record, made):
+            _follow(job, number, record, found, traced, catalog, made)
+            continue
+        counters.append(record)
+        for rank in ranks:
+            counted[rank] += _reads(record, rank, ranks, catalog, made)
+    written: dict[str, Extents] = defaultdict(Extents)
+    for record in counters:
         for rank, one in _writes(record, _ranks(job, record), number, made):
-            operations[rank].append(one)
-            written.setdefault(record.path, []).append((one.file, one.size))
+            counted[rank].append(one)
+            at = sum(known.size for known in written[record.path])
+            written[record.path].fill(Extent(at, at + one.size, one.file, 0))
     catalog |= written
+    _note_traced(traced, catalog, made)
     return [
-        _task(job, number, rank, found, max(0.0, job.run_s - busy[rank]))
-        for rank, found in sorted(operations.items())
-        if found
+        _task(job, number, rank, _ordered(job, counted[rank], traced.get(rank), busy[rank]))
+        for rank in sorted({*traced, *(rank for rank, found in counted.items() if found)})
     ]
 
 
-def _task(job: _Job, number: int, rank: int, operations: list[Operation], compute_s: float) -> Task:
-    """Return a rank that reads, computes and writes: counters do not tell in which order."""
-    reads = [one for one in operations if one.kind == "read"]
-    writes = [one for one in operations if one.kind == "write"]
+def _ordered(
+    job: _Job, counted: list[Operation], traced: dxt.Rank | None, busy_s: float
+) -> list[Operation]:
+    """Return what a rank does: counters do not tell in which order, nor when."""
+    reads = [one for one in counted if one.kind == "read"]
+    writes = [one for one in counted if one.kind == "write"]
+    if traced is not None:
+        return [*reads, *traced.operations(busy_s), *writes]
+    return [*reads, Operation("compute", seconds=max(0.0, job.run_s - busy_s)), *writes]
+
+
+def _task(job: _Job, number: int, rank: int, operations: list[Operation]) -> Task:
     return Task(
         f"{job.program}-{number}" + (f".{rank}" if job.ranks > 1 else ""),
         job.program,
-        [*reads, Operation("compute", seconds=compute_s), *writes],
+        operations,
         began_s=job.began_s,
         ended_s=job.began_s + job.run_s,
     )
+
+
+def _segments(job: _Job, record: _Record, made: Workload) -> dict[int, list[dxt.Segment]]:
+    """Return what extended tracing has of a record; nothing where it has not all of it."""
+    if record.module != "POSIX":
+        return {}
+    ranks = job.traced.get(record.identity, {})
+    ranks = {rank: ranks[rank] for rank in _ranks(job, record) if rank in ranks}
+    missing = [
+        kind
+        for kind, counter in (("read", "READ"), ("write", "WRITTEN"))
+        if dxt.moved(ranks, kind) < record.get(f"BYTES_{counter}")
+    ]
+    if ranks and missing:
+        made.warnings.append(
+            f"{job.source}: extended tracing ended before {record.path} was closed; "
+            "only its counters are used"
+        )
+    return {} if missing else ranks
+
+
+def _follow(
+    job: _Job,
+    number: int,
+    record: _Record,
+    segments: dict[int, list[dxt.Segment]],
+    traced: dict[int, dxt.Rank],
+    catalog: dict[str, Extents],
+    made: Workload,
+) -> None:
+    """Have each rank read and write a file as extended tracing tells."""
+    size = max(dxt.reads_up_to(found) for found in segments.values())
+    before = _known(record.path, size, catalog, made) if size else Extents()
+    writers = [rank for rank, found in segments.items() if dxt.moved({rank: found}, "write")]
+    is_shared = len(writers) > 1
+    for rank, found in segments.items():
+        own = ""
+        if rank in writers:
+            own = _name(record.path, rank, is_shared, number, made)
+            made.files[own] = 0
+        if rank not in traced:
+            traced[rank] = dxt.Rank(job.began_s, job.began_s + job.run_s)
+        traced[rank].take(record.path, own, found, before)
+
+
+def _note_traced(traced: dict[int, dxt.Rank], catalog: dict[str, Extents], made: Workload) -> None:
+    """Note what ranks have written, above what was there before."""
+    fresh: dict[str, Extents] = defaultdict(Extents)
+    for _, rank in sorted(traced.items()):
+        made.files |= rank.sizes
+        for path, extents in rank.written.items():
+            for one in extents:
+                fresh[path].fill(one)
+    for path, extents in fresh.items():
+        for one in catalog.get(path, ()):
+            extents.fill(one)
+        catalog[path] = extents
 
 
 def _ranks(job: _Job, record: _Record) -> range:
@@ -136,33 +213,35 @@ def _kept(job: _Job, below: str) -> list[_Record]:
     ]
 
 
+def _known(path: str, size: int, catalog: dict[str, Extents], made: Workload) -> Extents:
+    """Return what is known of a file read up to `size`: one that nobody wrote is an input."""
+    if path not in catalog:
+        catalog[path] = Extents()
+        made.files[path] = 0
+    extents = catalog[path]
+    if all(one.name == path for one in extents) and made.files[path] < size:
+        extents.fill(Extent(0, size, path, 0))
+        made.files[path] = size
+    return extents
+
+
 def _reads(
     record: _Record,
     rank: int,
     ranks: range,
-    catalog: dict[str, list[tuple[str, int]]],
+    catalog: dict[str, Extents],
     made: Workload,
 ) -> list[Operation]:
     """The part of a file that a rank reads, in pieces of what wrote it."""
     size = _reach(record, "READ")
     if not size:
         return []
-    if record.path not in catalog:
-        catalog[record.path] = [(record.path, size)]
-        made.files[record.path] = size
-    parts = catalog[record.path]
-    if len(parts) == 1 and parts[0][0] == record.path and made.files[record.path] < size:
-        parts[0] = (record.path, size)
-        made.files[record.path] = size
     share = rank - ranks.start
     first, last = size * share // len(ranks), size * (share + 1) // len(ranks)
-    found, at = [], 0
-    for name, length in parts:
-        start, end = max(first, at), min(last, at + length)
-        if start < end:
-            found.append(Operation("read", name, start - at, end - start))
-        at += length
-    return found
+    return [
+        Operation("read", one.name, one.offset, one.size)
+        for one in _known(record.path, size, catalog, made).within(first, last)
+    ]
 
 
 def _writes(
@@ -178,12 +257,18 @@ def _writes(
         first, last = size * share // len(ranks), size * (share + 1) // len(ranks)
         if first == last:
             continue
-        name = record.path + (f"#{rank}" if len(ranks) > 1 else "")
-        if name in made.files:
-            name = f"{name}@{number}" + (f".{rank}" if len(ranks) == 1 else "")
+        name = _name(record.path, rank, len(ranks) > 1, number, made)
         made.files[name] = last - first
         found.append((rank, Operation("write", name, 0, last - first)))
     return found
+
+
+def _name(path: str, rank: int, is_shared: bool, number: int, made: Workload) -> str:
+    """Return a name for what a rank writes of a file, which no other file has."""
+    name = path + (f"#{rank}" if is_shared else "")
+    if name in made.files:
+        name = f"{name}@{number}" + ("" if is_shared else f".{rank}")
+    return name
 
 
 def _reach(record: _Record, kind: str) -> int:
@@ -232,9 +317,12 @@ def _text(source: str, text: str, warnings: list[str]) -> _Job:
             heads.setdefault(found["name"], found["value"])
             if "WARNING" in line:
                 warnings.append(f"{source}:{number}: {line.strip('# ')}")
-        elif line and not line.startswith("#"):
+        elif line and not line.startswith("#") and not dxt.is_row(line):
             _row(source, number, line, job)
     _settle(source, job, heads)
+    job.traced = dxt.of_text(source, enumerate(lines, start=1))
+    if job.traced and not job.records:
+        raise TraceError(source, "", "extended tracing alone has no counters", dxt.HELP)
     return job
 
 
@@ -249,7 +337,7 @@ def _row(source: str, number: int, line: str, job: _Job) -> None:
         return
     try:
         known = job.records.setdefault(
-            (module, int(rank), identity), _Record(place, int(rank), path)
+            (module, int(rank), identity), _Record(place, module, int(rank), identity, path)
         )
         known.counters[counter] = float(value)
     except ValueError:
@@ -297,6 +385,8 @@ def _binary(source: str) -> _Job:
     job = _Job(source)
     _take_heads(job, found["heads"])
     for one in found["records"]:
-        made = _Record(f"record {one['id']}", one["rank"], one["path"], one["counters"])
-        job.records[one["module"], one["rank"], one["id"]] = made
+        module, rank, identity = one["module"], one["rank"], one["id"]
+        made = _Record(f"record {identity}", module, rank, identity, one["path"], one["counters"])
+        job.records[module, rank, identity] = made
+    job.traced = dxt.of_records(source, found["traced"])
     return job

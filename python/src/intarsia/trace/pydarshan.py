@@ -12,6 +12,8 @@ from typing import Any
 
 #: MPI-IO comes on top of POSIX: it counts for files of which POSIX saw no bytes.
 MODULES = ("POSIX", "STDIO", "MPI-IO")
+#: Each read and write, where a program was traced so. MPI-IO comes on top here as well.
+EXTENDED = "DXT_POSIX"
 #: What is used of all counters of a record.
 _USED = re.compile(r"_(BYTES_READ|BYTES_WRITTEN|MAX_BYTE_\w+|F_(READ|WRITE|META)_TIME)$")
 
@@ -34,7 +36,27 @@ def read(source: str) -> dict[str, Any]:
         if module in report.modules:
             report.mod_read_all_records(module)
             records += _records(report, module)
-    return {"heads": heads, "records": records}
+    return {"heads": heads, "records": records, "traced": _traced(report)}
+
+
+def _traced(report: Any) -> list[dict[str, Any]]:
+    """Return what extended tracing has of each file and rank, where there was any."""
+    if EXTENDED not in report.modules:
+        return []
+    report.mod_read_all_dxt_records(EXTENDED, dtype="dict")
+    cells = ("offset", "length", "start_time", "end_time")
+    return [
+        {
+            "id": str(record["id"]),
+            "rank": int(record["rank"]),
+            "segments": [
+                [kind, *(segment[cell] for cell in cells)]
+                for kind in ("read", "write")
+                for segment in record[f"{kind}_segments"]
+            ],
+        }
+        for record in report.records[EXTENDED]
+    ]
 
 
 def _records(report: Any, module: str) -> list[dict[str, Any]]:
