@@ -10,12 +10,14 @@ import os
 import random
 import re
 import subprocess
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from intarsia.locate import locate
+from intarsia.store import call
 from lab_hosts import Hosts
 from pattern_graphs import PART_BYTES
 from psutil import NoSuchProcess, Process
@@ -25,6 +27,9 @@ from store_processes import check_store, has_one, kill, mend, processes
 CHAINS = (1, 2, 3)
 #: The host of the engine's main process.
 FIRST = "n1"
+
+#: For how long a host's links are cut: less than the 9 seconds for which calls wait for them.
+CUT_S = 4.0
 
 #: What is said of a file whose bytes only a lost host has; at first, and when it counts as lost.
 LOST = "No route to host|Input/output error"
@@ -157,6 +162,11 @@ class Chains(ABC):
         found = processes(self.hosts, host, str(self.place), self.job.name, *self.WORDS)
         return [one for one in found if not of or has_one(one, *of)]
 
+    def cut_off(self, host: str) -> None:
+        """Cut all links of a host; `mend` heals them."""
+        store = self.hosts.store
+        call(store.binary, ["lab", "cut", host, "--lab", store.lab], 30)
+
     def kill_node(self, host: str) -> None:
         """Kill the node of a host, which has its mount fail there."""
         kill(processes(self.hosts, host, "intarsia node"))
@@ -204,6 +214,20 @@ def kill_a_node_of_what_has_no_copies(story: Chains) -> None:
         assert re.search(f"second-{chain} ended with 1: .*({LOST})", story.text()), story.text()
         mend(story.hosts)
         assert story.end(story.start()) == 0, story.text()
+
+
+def cut_a_host_off_for_a_while(story: Chains, *options: str) -> None:
+    """All ends right; calls wait for the links for longer than that, so few steps fail, if any.
+
+    Those are tried again, as `options` have the engine do.
+    """
+    with at_the_gate(story, *options) as goes:
+        _, victim = story.held_elsewhere()
+        story.cut_off(victim)
+        story.open_the_gate()
+        time.sleep(CUT_S)
+        mend(story.hosts)
+        assert story.end(goes) == 0, story.text()
 
 
 def kill_the_program(story: Chains) -> None:

@@ -8,6 +8,7 @@ All tasks of the second step are halfway, and those of the first have ended, whe
 | the node of a host, also the first | two copies | its task is tried elsewhere; ends right |
 | the node of a host | one copy | what it held is named; once it is back, submitted again, right |
 | the program, with the scheduler | one copy | the workers end too; submitted again, all is right |
+| the links of a host are cut for 4 seconds | one copy | all waits for them, and ends right |
 
 Whatever had ended before is not done twice.
 """
@@ -23,6 +24,7 @@ from halting_chains import (
     FIRST,
     Chains,
     at_the_gate,
+    cut_a_host_off_for_a_while,
     kill_a_node_of_what_has_copies,
     kill_a_node_of_what_has_no_copies,
     kill_the_program,
@@ -117,3 +119,7 @@ def test_the_node_of_a_worker_is_killed_and_files_have_no_copies(
 
 def test_the_program_is_killed_with_the_scheduler(hosts: Hosts, tmp_path: Path) -> None:
     kill_the_program(Tasks(hosts, tmp_path, copies=False))
+
+
+def test_a_host_is_cut_off_for_a_while(hosts: Hosts, tmp_path: Path) -> None:
+    cut_a_host_off_for_a_while(Tasks(hosts, tmp_path, copies=False))

@@ -9,6 +9,7 @@ All apps of the second step are halfway, and those of the first have ended, when
 | the node of a host, also the first | two copies | its app is tried elsewhere; ends right |
 | the node of a host | one copy | what it held is named; once it is back, begun again, right |
 | the program | one copy | interchanges and workers end too; begun again, all is right |
+| the links of a host are cut for 4 seconds | one copy | all waits for them, and ends right |
 
 Whatever had ended before is not done twice, as Parsl's checkpoints have it.
 """
@@ -24,6 +25,7 @@ from halting_chains import (
     FIRST,
     Chains,
     at_the_gate,
+    cut_a_host_off_for_a_while,
     kill_a_node_of_what_has_copies,
     kill_a_node_of_what_has_no_copies,
     kill_the_program,
@@ -121,3 +123,7 @@ def test_the_node_of_a_worker_is_killed_and_files_have_no_copies(
 
 def test_the_program_is_killed(hosts: Hosts, tmp_path: Path) -> None:
     kill_the_program(Apps(hosts, tmp_path, copies=False))
+
+
+def test_a_host_is_cut_off_for_a_while(hosts: Hosts, tmp_path: Path) -> None:
+    cut_a_host_off_for_a_while(Apps(hosts, tmp_path, copies=False))

@@ -9,6 +9,7 @@ All jobs of the second step are halfway, and those of the first have ended, when
 | the node of the first host | two copies | the command fails; once it is back, begun again, right |
 | a job | one copy | it is tried again |
 | the main process | one copy | its jobs end too; begun again, all is right |
+| the links of a host are cut for 4 seconds | one copy | all waits for them, and ends right |
 
 Whatever had ended before is not done twice.
 """
@@ -21,7 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from halting_chains import FIRST, LOST, Chains, at_the_gate
+from halting_chains import FIRST, LOST, Chains, at_the_gate, cut_a_host_off_for_a_while
 from lab_hosts import Hosts, lab_hosts
 from runs import wait_until
 from store_processes import kill, mend
@@ -119,3 +120,7 @@ def test_the_main_process_is_killed(hosts: Hosts, tmp_path: Path) -> None:
         wait_until(lambda: not story.running())
         story.open_the_gate()
         story.go_on()
+
+
+def test_a_host_is_cut_off_for_a_while(hosts: Hosts, tmp_path: Path) -> None:
+    cut_a_host_off_for_a_while(Rules(hosts, tmp_path, copies=False), "--retries", "2")
