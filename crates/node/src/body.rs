@@ -7,6 +7,7 @@
 
 mod alone;
 pub(crate) mod beside;
+pub(crate) mod changing;
 pub(crate) mod integrity;
 pub(crate) mod lower;
 mod making;

@@ -12,6 +12,7 @@ use intarsia_types::{
     BackingRef, Error, FileKind, HintSet, InodeId, Layout, NodeId, Result, TierId,
 };
 
+use super::changing::KernelReach;
 use super::lower::{Lower, LowerEvents, open_tree};
 use super::parts::Parts;
 use super::seam::Source;
@@ -225,4 +226,47 @@ fn a_striped_file_needs_other_hosts() {
     let inode = alone.namespace.update(inode.ino, deal).unwrap();
     assert!(matches!(alone.load(&inode), Err(Error::Corrupt { .. })));
     assert!(alone.bodies.stripes.wanted(&HintSet::default()).unwrap().is_none());
+}
+
+#[test]
+fn bytes_beside_the_inode_are_changed_in_memory_while_they_are_few() {
+    let mut beside = Body::empty();
+    assert!(beside.write_beside(b"abc", 2, 5));
+    assert!(!beside.write_beside(b"d", 5, 5), "that would be six");
+    assert!(!beside.write_beside(b"d", u64::MAX, u64::MAX));
+    assert!(!beside.resize_beside(6, 5));
+    assert_eq!(bytes_of(&beside), b"\0\0abc");
+    assert!(beside.resize_beside(3, 5) && beside.write_beside(b"x", 0, 5));
+    assert_eq!(bytes_of(&beside), b"x\0a");
+    assert_eq!(beside.kernel_reach(), KernelReach::OnceMoved);
+    assert!(beside.own_file().is_none() && beside.kernels_file().is_none());
+}
+
+#[test]
+fn bytes_in_a_file_are_changed_there() {
+    let alone = Alone::new();
+    let new = alone.bodies.write_out(InodeId(7), b"some bytes", TierId(0), None).unwrap();
+    let mut own = Body::local(new);
+    assert!(!own.write_beside(b"x", 0, 100) && !own.resize_beside(0, 100));
+    own.drop_lower();
+    assert_eq!(bytes_of(&own), b"some bytes");
+    assert_eq!(own.kernel_reach(), KernelReach::Tier(TierId(0)));
+    assert!(own.own_file().is_some() && own.kernels_file().is_some());
+    let kept = Body::kept(own.into_local().unwrap());
+    assert_eq!(kept.kernel_reach(), KernelReach::Tier(TierId(0)));
+    assert!(kept.own_file().is_none(), "a copy is only read");
+    assert!(kept.kernels_file().is_some());
+}
+
+#[test]
+fn a_lower_file_that_is_cut_to_nothing_is_not_copied() {
+    let alone = Alone::new();
+    std::fs::write(alone.below("f"), b"below").unwrap();
+    assert!(alone.bodies.lower.adopt_name(InodeId::ROOT, b"f").unwrap());
+    let inode = alone.namespace.lookup(InodeId::ROOT, b"f").unwrap();
+    let mut body = alone.load(&inode).unwrap();
+    assert!(!body.write_beside(b"x", 0, 100) && !body.resize_beside(3, 100));
+    assert_eq!((bytes_of(&body), body.kernel_reach()), (b"below".to_vec(), KernelReach::OnceMoved));
+    assert!(body.resize_beside(0, 100) && body.write_beside(b"new", 0, 100));
+    assert_eq!((bytes_of(&body), read(&alone.below("f"))), (b"new".to_vec(), b"below".to_vec()));
 }

@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use intarsia_meta::{FreeFile, Inode, allowance};
+use intarsia_policy::IoMode;
 use intarsia_store::BackingFile;
 use intarsia_sync::Instant;
-use intarsia_types::{Error, InodeId, Result, Timestamp};
+use intarsia_types::{Error, InodeId, Result, TierId, Timestamp};
 
+use crate::body::changing::{KernelReach, Resized};
 use crate::body::remote::RemoteFile;
 use crate::body::seam::{BodyStat, FarBody, Source};
 use crate::body::striped::StripedFile;
@@ -56,6 +58,72 @@ impl LiveState {
     /// The bytes, if other hosts have them.
     pub(crate) fn far(&self) -> Option<FarBody> {
         self.body.as_ref().and_then(Body::far)
+    }
+
+    /// See [`Body::write_beside`]. Not where the kernel writes past this process.
+    pub(crate) fn write_beside(
+        &mut self,
+        data: &[u8],
+        offset_bytes: u64,
+        limit_bytes: u64,
+    ) -> bool {
+        let is_ours = self.mode != IoMode::Passthrough;
+        let body = self.body.as_mut().filter(|_| is_ours);
+        body.is_some_and(|body| body.write_beside(data, offset_bytes, limit_bytes))
+    }
+
+    /// See [`Body::resize_beside`].
+    pub(crate) fn resize_beside(&mut self, size_bytes: u64, limit_bytes: u64) -> bool {
+        self.body.as_mut().is_some_and(|body| body.resize_beside(size_bytes, limit_bytes))
+    }
+
+    /// Has other hosts cut or grow the file, if they have the bytes; says whether they do.
+    pub(crate) fn resize_far(
+        &mut self,
+        stripes: &Stripes,
+        ino: InodeId,
+        size_bytes: u64,
+    ) -> Result<bool> {
+        let Some(far) = self.far() else { return Ok(false) };
+        match far.resize(stripes, ino, size_bytes)? {
+            Resized::AtHome => self.overlay.size_bytes = size_bytes,
+            Resized::Recorded(Some(inode)) => self.record = Some(*inode),
+            Resized::Recorded(None) if self.is_open() => self.names.lose(),
+            Resized::Recorded(None) => return Err(Error::NotFound),
+        }
+        Ok(true)
+    }
+
+    /// See [`Body::drop_lower`].
+    pub(crate) fn drop_lower(&mut self) {
+        if let Some(body) = &mut self.body {
+            body.drop_lower();
+        }
+    }
+
+    /// See [`Body::own_file`].
+    pub(crate) fn own_file(&self) -> Option<Arc<BackingFile>> {
+        self.body.as_ref().and_then(Body::own_file).map(Arc::clone)
+    }
+
+    /// See [`Body::own_tier`].
+    pub(crate) fn own_tier(&self) -> Option<TierId> {
+        self.body.as_ref().and_then(Body::own_tier)
+    }
+
+    /// See [`Body::kernels_file`].
+    pub(crate) fn kernels_file(&self) -> Option<&Arc<BackingFile>> {
+        self.body.as_ref().and_then(Body::kernels_file)
+    }
+
+    /// See [`Body::kernel_reach`]; none while the bytes are not open.
+    pub(crate) fn kernel_reach(&self) -> Option<KernelReach> {
+        self.body.as_ref().map(Body::kernel_reach)
+    }
+
+    /// Whether other hosts may have written beyond the length that is known here, where a read up to `end_bytes` would end early.
+    pub(crate) fn may_be_longer_than(&self, end_bytes: u64) -> bool {
+        self.striped().is_some_and(|striped| end_bytes > striped.size_bytes())
     }
 
     /// Whether writes go to another host.
@@ -183,22 +251,6 @@ impl LiveState {
         if self.striped().is_some_and(|striped| striped.learn_record(inode)) {
             self.record = Some(inode.clone());
         }
-    }
-
-    /// Cuts or grows a striped file.
-    pub(crate) fn cut_stripes(
-        &mut self,
-        stripes: &Stripes,
-        ino: InodeId,
-        size_bytes: u64,
-    ) -> Result<()> {
-        let Some(striped) = self.striped().map(Arc::clone) else { return Ok(()) };
-        match stripes.cut(&striped, ino, size_bytes)? {
-            Some(inode) => self.record = Some(inode),
-            None if self.is_open() => self.names.lose(),
-            None => return Err(Error::NotFound),
-        }
-        Ok(())
     }
 }
 

@@ -130,7 +130,7 @@ impl TierChanges {
     /// Called when a file has got a hint on its tier: has its home move it there as soon as no program has it open. An inline body
     /// goes there only once it is moved to a backing file.
     pub(crate) fn follow_tier(&self, ino: InodeId) {
-        let is_written_here = self.live.with_existing(ino, |state| state.local().is_some());
+        let is_written_here = self.live.with_existing(ino, |state| state.own_file().is_some());
         let Ok(inode) = self.namespace.get(ino) else { return };
         let home = inode.layout.backing();
         if is_written_here == Some(true) || home.is_some_and(|home| self.tiers.has(home.tier)) {
@@ -152,7 +152,7 @@ impl TierChanges {
             found => found?,
         };
         let Some(home) = inode.layout.backing().filter(|home| self.tiers.has(home.tier)) else {
-            if self.live.with_existing(ino, |state| state.local().is_some()) == Some(true) {
+            if self.live.with_existing(ino, |state| state.own_file().is_some()) == Some(true) {
                 // The file has been written here, but its record does not name the backing file yet.
                 self.queue.change_tier_later(waiting);
             }

@@ -8,6 +8,7 @@ use intarsia_meta::{Inode, Namespace};
 use intarsia_policy::{IoMode, OpenRequest};
 use intarsia_types::{Error, HintSet, InodeId, Result};
 
+use crate::body::changing::KernelReach;
 use crate::body::stripes::Wish;
 use crate::body::{Bodies, Body, LocalBody};
 use crate::cache::far_pages::{FarPages, Grant, Paged};
@@ -243,10 +244,11 @@ impl Opener {
         if flags.write && self.members.is_shared() {
             self.elsewhere.let_go_for_room(inode, state, flags.truncate)?;
         }
-        if flags.truncate && state.is_lower() {
+        if flags.truncate {
             // The content is dropped, so it need not be copied to a backing file first.
-            state.body = Some(Body::empty());
-        } else if flags.write {
+            state.drop_lower();
+        }
+        if flags.write {
             state.copy_up(&self.bodies, inode.ino)?;
         }
         if state.handles == 0 {
@@ -281,12 +283,11 @@ impl Opener {
         inode: &Inode,
         flags: OpenFlags,
     ) -> IoMode {
-        let tier = match state.local() {
-            Some(local) => Some(local.backing.tier),
-            None if state.kept().is_some() => state.kept().map(|copy| copy.backing.tier),
-            None if state.remote().is_some() || state.striped().is_some() => None,
-            None if flags.write => self.elsewhere.tier_for_new(&state.hints, inode.ino.0),
-            None => None,
+        let tier = match state.kernel_reach() {
+            Some(KernelReach::Tier(tier)) => Some(tier),
+            Some(KernelReach::Far) => None,
+            _ if flags.write => self.elsewhere.tier_for_new(&state.hints, inode.ino.0),
+            _ => None,
         };
         let tier = tier.and_then(|id| self.tiers.get(id).ok());
         let clears_set_id = flags.write && inode.perm & 0o6000 != 0 && !caller.keeps_set_id();
@@ -308,14 +309,14 @@ impl Opener {
         flags: OpenFlags,
         registrar: &Registrar<'_>,
     ) -> Result<()> {
-        if state.local().is_none() && flags.write {
+        if flags.write {
             state.unfold_here(&self.bodies, ino)?;
         }
         if state.kernel.is_some() {
             return Ok(());
         }
-        let Some(local) = state.local().or(state.kept()) else { return Ok(()) };
-        match registrar(local.ro.as_fd()) {
+        let Some(file) = state.kernels_file() else { return Ok(()) };
+        match registrar(file.as_fd()) {
             Ok(kernel) => state.kernel = Some(kernel),
             Err(e) => {
                 tracing::warn!(%ino, error = %e, "no passthrough for this file; served through the process");

@@ -147,9 +147,7 @@ impl Reader {
             if state.body.is_none() {
                 state.load_present(&self.bodies, ino)?;
             }
-            if let Some(striped) = state.striped()
-                && offset_bytes.saturating_add(buffer.len() as u64) > striped.size_bytes()
-            {
+            if state.may_be_longer_than(end) {
                 // Another host may have appended to the file.
                 let renewed = self
                     .namespace

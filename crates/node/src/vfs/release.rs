@@ -145,9 +145,9 @@ impl Releaser {
             tracing::warn!(%ino, error = %e, "the space of a closed file is not accounted");
         }
         if state.hints.cache() == Some(CacheHint::None)
-            && let Some(local) = state.local()
+            && let Some(file) = state.own_file()
         {
-            local.ro.drop_cache();
+            file.drop_cache();
         }
         if state.mark.is_unsettled() || state.holds_lease() {
             state.enqueue_settle(&self.queue, ino);

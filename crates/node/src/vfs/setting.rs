@@ -106,7 +106,7 @@ impl Setter {
         let now = now();
         self.live
             .with_existing(ino, |state| {
-                let is_elsewhere = state.striped().is_some() || state.writes_remotely();
+                let is_elsewhere = state.far().is_some_and(|far| far.takes_writes());
                 let defers = state.writers > 0 && state.mode == IoMode::Cached && !is_elsewhere;
                 if defers {
                     state.overlay.mtime = Some(mtime.resolve(now));
@@ -131,8 +131,8 @@ impl Setter {
         self.live
             .with_existing(ino, |state| {
                 state.overlay.mtime = None;
-                if let Some(local) = state.local() {
-                    local.ro.set_mtime(mtime)?;
+                if let Some(file) = state.own_file() {
+                    file.set_mtime(mtime)?;
                     state.mark_seen();
                 }
                 Ok(())

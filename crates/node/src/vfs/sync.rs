@@ -80,7 +80,7 @@ impl Syncer {
     fn publish_written(&self, ino: InodeId, has_copies: bool) -> Result<Written> {
         let written = self.live.with_existing(ino, |state| {
             let far = if has_copies { None } else { self.publisher.publish_here(ino, state)? };
-            let file = state.local().map(|local| Arc::clone(&local.ro));
+            let file = state.own_file();
             Ok(Written { far, file, syncs: self.syncs_at_close(state) })
         });
         written.unwrap_or_else(|| Ok(Written::default()))
@@ -118,7 +118,7 @@ impl Syncer {
         self.namespace.keep_promise(ino).inspect_err(|_| {
             self.live.with_existing(ino, |state| {
                 state.names.lose();
-                if state.local().is_some() {
+                if state.own_file().is_some() {
                     state.backing.doubt();
                 }
                 state.overlay.is_dirty = false;

@@ -3,7 +3,6 @@
 use intarsia_policy::IoMode;
 use intarsia_types::{Error, InodeId, Result};
 
-use crate::body::Body;
 use crate::body::sums::change::Change;
 use crate::clock::now;
 use crate::inode::attempt::Attempt;
@@ -55,37 +54,12 @@ impl Writer {
         size_bytes: u64,
         caller: Caller,
     ) -> Result<()> {
-        if state.striped().is_some() {
-            state.cut_stripes(&self.bodies.stripes, ino, size_bytes)?;
-            let is_kept = caller.keeps_set_id() || state.names.is_orphan();
-            return if is_kept { Ok(()) } else { self.attributes.clear_set_id_for(caller, ino) };
-        }
-        let inline_bytes = self.inline_bytes;
-        if state.inline().is_some() && size_bytes > inline_bytes {
+        if !state.resize_beside(size_bytes, self.inline_bytes) {
             self.elsewhere.unfold(ino, state)?;
-        }
-        if let Some(remote) = state.remote() {
-            remote.set_len(size_bytes)?;
-            state.overlay.size_bytes = size_bytes;
-            return self.clear_set_id_when_cut(ino, state, caller);
-        }
-        if size_bytes == 0 && state.is_lower() {
-            // The content is dropped, so it need not be copied to a backing file first.
-            state.body = Some(Body::empty());
-        }
-        match state.inline_mut() {
-            Some(bytes) if size_bytes <= inline_bytes => {
-                bytes.resize(usize::try_from(size_bytes).unwrap_or(0), 0);
+            if state.resize_far(&self.bodies.stripes, ino, size_bytes)? {
+                return self.clear_set_id_when_cut(ino, state, caller);
             }
-            _ => {
-                self.elsewhere.unfold(ino, state)?;
-                state.mark_unsettled(&self.bodies, ino)?;
-                let file = state.writer(&self.tiers)?;
-                let renewed = self.sums_after(ino, state, &file, Change::Length(size_bytes))?;
-                state.sums.unless_failed(file.set_len(size_bytes))?;
-                state.sums.renew(renewed);
-                state.account(&self.tiers)?;
-            }
+            self.resize_file(ino, state, size_bytes)?;
         }
         let now = now();
         state.overlay.size_bytes = size_bytes;
@@ -101,6 +75,16 @@ impl Writer {
         }
         state.mark_seen();
         self.clear_set_id_when_cut(ino, state, caller)
+    }
+
+    /// Cuts or grows the file of this host that has the bytes.
+    fn resize_file(&self, ino: InodeId, state: &mut LiveState, size_bytes: u64) -> Result<()> {
+        state.mark_unsettled(&self.bodies, ino)?;
+        let file = state.writer(&self.tiers)?;
+        let renewed = self.sums_after(ino, state, &file, Change::Length(size_bytes))?;
+        state.sums.unless_failed(file.set_len(size_bytes))?;
+        state.sums.renew(renewed);
+        state.account(&self.tiers)
     }
 
     fn clear_set_id_when_cut(&self, ino: InodeId, state: &LiveState, caller: Caller) -> Result<()> {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use intarsia_meta::Namespace;
-use intarsia_policy::IoMode;
 use intarsia_store::BackingFile;
 use intarsia_types::{Error, InodeId, Result};
 
@@ -106,12 +105,13 @@ impl Writer {
         self.live.reach(ino, |state| {
             state.require_ours()?;
             self.following.ensure_loaded(ino, state)?;
-            if self.write_inline(ino, state, offset_bytes, data)? {
+            if state.write_beside(data, offset_bytes, self.inline_bytes) {
                 note_write(state, offset_bytes + data.len() as u64, is_write_back);
                 return Ok(Source::Done(data.len()));
             }
-            if let Some(remote) = state.remote() {
-                return Ok(Source::Far(Arc::clone(remote).into()));
+            self.elsewhere.unfold(ino, state)?;
+            if let Some(far) = state.far() {
+                return Ok(Source::Far(far));
             }
             state.mark_unsettled(&self.bodies, ino)?;
             self.require_room(state, data.len() as u64)?;
@@ -144,43 +144,15 @@ impl Writer {
         })
     }
 
-    /// Writes into an inline body if it stays small enough; else moves it to a backing file first.
-    fn write_inline(
-        &self,
-        ino: InodeId,
-        state: &mut LiveState,
-        offset_bytes: u64,
-        data: &[u8],
-    ) -> Result<bool> {
-        if state.inline().is_none() {
-            state.copy_up(&self.bodies, ino)?;
-            return Ok(false);
-        }
-        let end = offset_bytes + data.len() as u64;
-        if end > self.inline_bytes || state.mode == IoMode::Passthrough {
-            self.elsewhere.unfold(ino, state)?;
-            return Ok(false);
-        }
-        let Some(bytes) = state.inline_mut() else { return Ok(false) };
-        let from = usize::try_from(offset_bytes).unwrap_or(usize::MAX);
-        if bytes.len() < from + data.len() {
-            bytes.resize(from + data.len(), 0);
-        }
-        bytes[from..from + data.len()].copy_from_slice(data);
-        Ok(true)
-    }
-
     /// Below the watermark accounts all bytes before they are written, so that the tier's capacity is kept to the byte.
     fn require_room(&self, state: &mut LiveState, bytes: u64) -> Result<()> {
-        let Some(local) = state.local() else { return Ok(()) };
-        let tier = self.tiers.get(local.backing.tier)?;
+        let Some(tier) = state.own_tier() else { return Ok(()) };
+        let tier = self.tiers.get(tier)?;
         if !tier.is_low() {
             return Ok(());
         }
         state.account(&self.tiers)?;
         self.remote_cache.make_room();
-        let Some(local) = state.local() else { return Ok(()) };
-        let tier = self.tiers.get(local.backing.tier)?;
         if tier.fits(bytes) {
             Ok(())
         } else {
@@ -200,16 +172,12 @@ impl Writer {
         mode: u32,
     ) -> Result<()> {
         self.members.await_membership()?;
-        if let Some(striped) = self.live.striped(ino) {
-            let end = offset_bytes.checked_add(len_bytes).ok_or(Error::FileTooLarge)?;
-            return striped.allocate(mode, offset_bytes..end);
-        }
         let elsewhere = self.live.reach(ino, |state| {
             state.require_ours()?;
             self.following.ensure_loaded(ino, state)?;
             self.elsewhere.unfold(ino, state)?;
-            if let Some(remote) = state.remote() {
-                return Ok(Some(Arc::clone(remote)));
+            if let Some(far) = state.far() {
+                return Ok(Some(far));
             }
             state.mark_unsettled(&self.bodies, ino)?;
             if mode & PUNCH_HOLE == 0 {
@@ -230,7 +198,7 @@ impl Writer {
             Ok::<_, Error>(None)
         })?;
         // With no lock held, as for writing.
-        elsewhere.map_or(Ok(()), |remote| remote.allocate(mode, offset_bytes, len_bytes))
+        elsewhere.map_or(Ok(()), |far| far.allocate(mode, offset_bytes, len_bytes))
     }
 
     /// A file changed while nobody has it open: record it and let it settle. Bytes that other hosts have are to be published
@@ -275,7 +243,7 @@ impl Writer {
             self.following.ensure_loaded(from, state)?;
             state.load_sums(&self.bodies, from)?;
             let is_verified = state.sums.get().is_some();
-            Ok::<_, Error>(state.local().filter(|_| !is_verified).map(|l| Arc::clone(&l.ro)))
+            Ok::<_, Error>(state.own_file().filter(|_| !is_verified))
         })?;
         let Some(source) = source else {
             return self.copy_through_memory(
@@ -290,7 +258,7 @@ impl Writer {
             state.require_ours()?;
             self.following.ensure_loaded(to, state)?;
             self.elsewhere.unfold(to, state)?;
-            if state.local().is_none() {
+            if state.own_file().is_none() {
                 return Ok(None);
             }
             state.mark_unsettled(&self.bodies, to)?;
