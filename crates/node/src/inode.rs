@@ -27,6 +27,7 @@ pub(crate) mod mark;
 pub(crate) mod moving;
 pub(crate) mod names_left;
 pub(crate) mod naming;
+mod new_content;
 pub(crate) mod outdating;
 pub(crate) mod paging;
 pub(crate) mod passed;

@@ -11,14 +11,14 @@ use crate::body::integrity::checksum_extras;
 use crate::body::seam::FarBody;
 use crate::clock::TICK;
 use crate::inode::copied_files::Moment;
-use crate::inode::early_fold::{EarlyFold, fold_record, unfold_record};
+use crate::inode::early_fold::EarlyFold;
 use crate::inode::inline_total::InlineTotal;
 use crate::inode::live::{LiveState, LiveTable};
+use crate::inode::new_content::NewContent;
 use crate::inode::rights::Rights;
 use crate::kernel::Kernel;
 use crate::members::Members;
 use crate::replication::Replicas;
-use crate::replication::further::{Further, take_over_copies};
 use crate::space::placing::Placing;
 use crate::space::tiers::Tiers;
 
@@ -131,6 +131,25 @@ impl Publisher {
             return Ok(());
         }
         state.notice_writes(&self.kernel)?;
+        let content = self.new_content(ino, state)?;
+        let mut dropped = Vec::new();
+        let change = |inode: &mut Inode, more: &mut Vec<Extra>| {
+            dropped = content.put(inode, more)?;
+            Ok(())
+        };
+        state.attempted = content.beside;
+        let changed = match state.record.clone() {
+            Some(known) => self.namespace.change_known(&known, change),
+            None => self.namespace.change(ino, change),
+        };
+        let inode = state.note_change(changed)?;
+        self.replicas.note_dropped(&dropped);
+        state.note_recorded(&content, inode);
+        Ok(())
+    }
+
+    /// What the record is to say of a file that was written here.
+    fn new_content(&self, ino: InodeId, state: &mut LiveState) -> Result<NewContent> {
         let mut extras = state.lease_extras(self.members.is_shared());
         let size_bytes = state.size_bytes()?;
         let layout = match state.inline() {
@@ -154,9 +173,7 @@ impl Publisher {
             state.sums.note_stored(true);
         }
         state.account(&self.tiers)?;
-        let (overlay, blocks_512) = (state.overlay, state.accounted_512);
         let home = state.local().map(|local| local.backing);
-        let known = state.record.clone();
         if was_folded
             && folded.is_none()
             && let Some(local) = state.local()
@@ -164,61 +181,19 @@ impl Publisher {
             // The content beside the inode goes with the commit, so the backing file has to be on stable storage before.
             self.tiers.force_out(&local.ro)?;
         }
-        let keeps_copies = state.is_copied(ino)?;
-        let mut dropped = Vec::new();
-        let has_no_sums = home.is_some() && state.sums.are_none();
-        let change = |inode: &mut Inode, more: &mut Vec<Extra>| {
-            more.extend_from_slice(&extras);
-            inode.size_bytes = size_bytes;
-            inode.blocks_512 = blocks_512;
-            inode.checksummed &= !has_no_sums;
-            match (home, &folded) {
-                (Some(home), Some(content)) => {
-                    dropped = inode.layout.copies().to_vec();
-                    dropped.retain(|copy| *copy != home);
-                    more.extend(dropped.iter().map(|copy| Extra::PutFree(*copy)));
-                    fold_record(inode, content, more);
-                }
-                (Some(home), None) => {
-                    if was_folded {
-                        unfold_record(inode, home, more);
-                    }
-                    // The copies on other hosts hold what was published before.
-                    if !keeps_copies {
-                        let none = Further::Made(&[]);
-                        dropped = take_over_copies(&mut inode.layout, home, none, more)?;
-                    }
-                }
-                (None, _) => {}
-            }
-            inode.mtime = overlay.mtime.unwrap_or(inode.mtime);
-            // An attribute may have been changed after the write.
-            inode.ctime = overlay.ctime.map_or(inode.ctime, |ctime| inode.ctime.max(ctime));
-            if let Some(layout) = &layout {
-                inode.layout = layout.clone();
-            }
-            Ok(())
-        };
-        state.attempted = beside;
-        let changed = match &known {
-            Some(known) => self.namespace.change_known(known, change),
-            None => self.namespace.change(ino, change),
-        };
-        let inode = state.note_change(changed)?;
-        self.replicas.note_dropped(&dropped);
-        state.attempted = None;
-        match beside.filter(|_| folded.is_some()) {
-            Some(published) => state.naming.fold(published),
-            None => state.naming.name(),
-        }
-        state.copied = state.copied.filter(|_| keeps_copies);
-        state.publishing.publish();
-        state.overlay.is_dirty = false;
-        state.overlay.mtime = None;
-        state.overlay.ctime = None;
-        state.record = Some(inode);
-        state.mark_seen();
-        Ok(())
+        Ok(NewContent {
+            extras,
+            size_bytes,
+            blocks_512: state.accounted_512,
+            layout,
+            home,
+            folded,
+            was_folded,
+            keeps_copies: state.is_copied(ino)?,
+            beside,
+            has_no_sums: home.is_some() && state.sums.are_none(),
+            overlay: state.overlay,
+        })
     }
 }
 
