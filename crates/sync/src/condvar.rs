@@ -31,6 +31,7 @@ impl Condvar {
     }
 
     /// Lets go of the lock until somebody notifies.
+    #[track_caller]
     pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) {
         if simulation::current().is_some() {
             self.wait_in_turn(guard, None);
@@ -40,6 +41,7 @@ impl Condvar {
     }
 
     /// As [`Self::wait`], until `deadline` at the latest.
+    #[track_caller]
     pub fn wait_until<T: ?Sized>(
         &self,
         guard: &mut MutexGuard<'_, T>,
@@ -54,6 +56,7 @@ impl Condvar {
     }
 
     /// As [`Self::wait`], so long at most.
+    #[track_caller]
     pub fn wait_for<T: ?Sized>(
         &self,
         guard: &mut MutexGuard<'_, T>,
@@ -63,6 +66,7 @@ impl Condvar {
     }
 
     /// Waits while `holds` of what is guarded, so long at most.
+    #[track_caller]
     pub fn wait_while_for<T: ?Sized>(
         &self,
         guard: &mut MutexGuard<'_, T>,
@@ -94,6 +98,7 @@ impl Condvar {
     }
 
     /// Whether it was notified.
+    #[track_caller]
     fn wait_in_turn<T: ?Sized>(
         &self,
         guard: &mut MutexGuard<'_, T>,

@@ -11,6 +11,8 @@ pub mod channel;
 mod clock;
 mod condvar;
 mod mutex;
+#[cfg(debug_assertions)]
+mod order;
 mod rank;
 mod relapse;
 mod rwlock;

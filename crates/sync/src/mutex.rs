@@ -9,28 +9,28 @@ use crate::simulation::{self, Task};
 use crate::{Instant, simulation::Place};
 
 /// A lock, as [`parking_lot::Mutex`].
-#[derive(Default)]
 pub struct Mutex<T: ?Sized> {
-    rank: Slot,
+    slot: Slot,
     lock: parking_lot::Mutex<T>,
 }
 
 /// Holds a [`Mutex`] until it is dropped.
 pub struct MutexGuard<'a, T: ?Sized> {
     pub(crate) inner: parking_lot::MutexGuard<'a, T>,
-    lock: &'a parking_lot::Mutex<T>,
-    rank: Slot,
+    of: &'a Mutex<T>,
 }
 
 impl<T> Mutex<T> {
     /// A lock around `value`.
+    #[track_caller]
     pub const fn new(value: T) -> Self {
-        Self { rank: Slot::NONE, lock: parking_lot::Mutex::new(value) }
+        Self { slot: Slot::new(None), lock: parking_lot::Mutex::new(value) }
     }
 
     /// A lock around `value` that has a place in the order of locks.
+    #[track_caller]
     pub const fn ranked(rank: Rank, value: T) -> Self {
-        Self { rank: Slot::new(rank), lock: parking_lot::Mutex::new(value) }
+        Self { slot: Slot::new(Some(rank)), lock: parking_lot::Mutex::new(value) }
     }
 
     /// What was in it.
@@ -46,7 +46,7 @@ impl<T: ?Sized> Mutex<T> {
     /// In debug builds, out of the [order](Rank) of locks.
     #[track_caller]
     pub fn lock(&self) -> MutexGuard<'_, T> {
-        self.rank.await_turn();
+        self.slot.await_turn::<T>();
         match simulation::current() {
             Some(task) => match self.take_in_turn(&task, None) {
                 Some(guard) => guard,
@@ -69,7 +69,7 @@ impl<T: ?Sized> Mutex<T> {
     /// As [`Self::lock`].
     #[track_caller]
     pub fn try_lock_until(&self, deadline: Instant) -> Option<MutexGuard<'_, T>> {
-        self.rank.await_turn();
+        self.slot.await_turn::<T>();
         match simulation::current() {
             Some(task) => self.take_in_turn(&task, Some(deadline)),
             None => Some(self.held(self.lock.try_lock_until(deadline.of_system())?)),
@@ -94,8 +94,8 @@ impl<T: ?Sized> Mutex<T> {
 
     #[track_caller]
     fn held<'a>(&'a self, inner: parking_lot::MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-        self.rank.take();
-        MutexGuard { inner, lock: &self.lock, rank: self.rank }
+        self.slot.take::<T>();
+        MutexGuard { inner, of: self }
     }
 
     #[track_caller]
@@ -112,19 +112,31 @@ impl<T: ?Sized> Mutex<T> {
     }
 }
 
+impl<T: Default> Default for Mutex<T> {
+    #[track_caller]
+    fn default() -> Self {
+        Self::new(T::default())
+    }
+}
+
 impl<T: ?Sized> MutexGuard<'_, T> {
     /// Lets go while `work` runs.
+    ///
+    /// # Panics
+    /// In debug builds, where it is waited for again out of the [order](Rank) of locks.
+    #[track_caller]
     pub fn unlocked<U>(guard: &mut Self, work: impl FnOnce() -> U) -> U {
-        let (lock, rank) = (guard.lock, guard.rank);
-        rank.let_go();
+        let of = guard.of;
+        of.slot.let_go::<T>();
+        of.slot.await_turn::<T>();
         let outcome = parking_lot::MutexGuard::unlocked(&mut guard.inner, || {
             let Some(task) = simulation::current() else { return work() };
-            task.wake(Place::of(lock));
+            task.wake(Place::of(&of.lock));
             let outcome = work();
-            await_free(&task, lock);
+            await_free(&task, &of.lock);
             outcome
         });
-        rank.take();
+        of.slot.take::<T>();
         outcome
     }
 }
@@ -151,10 +163,10 @@ impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
 
 impl<T: ?Sized> Drop for MutexGuard<'_, T> {
     fn drop(&mut self) {
-        self.rank.let_go();
+        self.of.slot.let_go::<T>();
         // Whoever is told runs only after this thread has let go.
         if let Some(task) = simulation::current() {
-            task.wake(Place::of(self.lock));
+            task.wake(Place::of(&self.of.lock));
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The order in which locks are taken, asserted in debug builds; in others it costs nothing.
 //!
-//! A lock made with a [`Rank`] may be waited for only by a thread that holds none of the same or a higher rank. Who tries
-//! and does not wait may take it in any order. Before another host or the metadata engine is asked something,
+//! A lock made with a [`Rank`] may be waited for only by a thread that holds none of the same or a higher rank. All
+//! locks, with a rank or without, have to be waited for in one order, which is [seen](crate::order) as the program runs.
+//! Who tries and does not wait may take a lock in any order. Before another host or the metadata engine is asked something,
 //! [`may_ask_others`] asserts that no lock is held that the answer may need: neither one whose rank forbids it nor one
 //! without a rank, since whoever else wants it would wait for the answer too. Before a wait that may be as long as whole
 //! files take on the network, [`may_wait_long`] asserts that none is held at all.
@@ -12,6 +13,9 @@ use std::cell::RefCell;
 use std::fmt;
 #[cfg(debug_assertions)]
 use std::panic::Location;
+
+#[cfg(debug_assertions)]
+use crate::order::{Class, Origin, Seen};
 
 /// A lock's place in the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,15 +58,33 @@ impl Rank {
 #[cfg(debug_assertions)]
 #[derive(Clone, Copy, Debug)]
 struct Held {
+    class: Class,
     rank: Option<Rank>,
     at: &'static Location<'static>,
 }
 
 #[cfg(debug_assertions)]
+impl Held {
+    /// Asserts that this thread may wait for `wanted`, at `wanted.at`, while it has this lock.
+    fn may_be_held(self, wanted: Self) {
+        let ranks = self.rank.zip(wanted.rank);
+        let is_late = ranks.is_some_and(|(rank, wanted)| rank.forbids(wanted));
+        assert!(!is_late, "{} is waited for while {self} is held", wanted.name());
+        let is_one_of_several = ranks.is_some_and(|(rank, wanted)| rank == wanted);
+        if !is_one_of_several {
+            self.class.comes_before(wanted.class, Seen { held_at: self.at, waited_at: wanted.at });
+        }
+    }
+
+    fn name(self) -> &'static str {
+        self.rank.map_or("a lock without a rank", |rank| rank.name)
+    }
+}
+
+#[cfg(debug_assertions)]
 impl fmt::Display for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = self.rank.map_or("a lock without a rank", |rank| rank.name);
-        write!(f, "{name} (taken at {})", self.at)
+        write!(f, "{} (taken at {})", self.name(), self.at)
     }
 }
 
@@ -98,60 +120,67 @@ pub fn may_wait_long() {
     });
 }
 
-/// The rank of one lock, if it has one; nothing at all where no order is asserted.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Slot(#[cfg(debug_assertions)] Option<Rank>);
+/// A lock's place among all locks: its rank, if it has one, and where it was made. Nothing at all where no order is asserted.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    #[cfg(debug_assertions)]
+    rank: Option<Rank>,
+    #[cfg(debug_assertions)]
+    origin: Origin,
+}
 
 impl Slot {
-    pub(crate) const NONE: Self = Self(
-        #[cfg(debug_assertions)]
-        None,
-    );
-
+    /// Of a lock that the caller makes.
+    #[track_caller]
     #[cfg_attr(not(debug_assertions), expect(unused_variables, reason = "no order is asserted"))]
-    pub(crate) const fn new(rank: Rank) -> Self {
-        Self(
+    pub(crate) const fn new(rank: Option<Rank>) -> Self {
+        Self {
             #[cfg(debug_assertions)]
-            Some(rank),
-        )
+            rank,
+            #[cfg(debug_assertions)]
+            origin: Origin::here(),
+        }
     }
 
-    /// This thread is about to wait for the lock.
+    /// This thread is about to wait for the lock, which guards a `T`.
     #[track_caller]
     #[inline]
-    pub(crate) fn await_turn(self) {
+    pub(crate) fn await_turn<T: ?Sized>(&self) {
         #[cfg(debug_assertions)]
-        if let Some(rank) = self.0 {
-            HELD.with_borrow(|held| {
-                let is_late = |held: &&Held| held.rank.is_some_and(|of| of.forbids(rank));
-                let found = held.iter().find(is_late);
-                let name = found.map(ToString::to_string).unwrap_or_default();
-                assert!(found.is_none(), "{} is waited for while {name} is held", rank.name);
-            });
+        {
+            let wanted = self.held::<T>();
+            HELD.with_borrow(|all| all.iter().for_each(|held| held.may_be_held(wanted)));
         }
     }
 
     /// This thread has the lock.
     #[track_caller]
     #[inline]
-    pub(crate) fn take(self) {
+    pub(crate) fn take<T: ?Sized>(&self) {
         #[cfg(debug_assertions)]
         {
-            let taken = Held { rank: self.0, at: Location::caller() };
+            let taken = self.held::<T>();
             HELD.with_borrow_mut(|held| held.push(taken));
         }
     }
 
     /// This thread lets go of the lock.
     #[inline]
-    pub(crate) fn let_go(self) {
+    pub(crate) fn let_go<T: ?Sized>(&self) {
         // A thread that ends may have let go of its list already.
         #[cfg(debug_assertions)]
         let _ = HELD.try_with(|held| {
+            let class = self.origin.class::<T>();
             let mut held = held.borrow_mut();
-            if let Some(at) = held.iter().rposition(|other| other.rank == self.0) {
+            if let Some(at) = held.iter().rposition(|other| other.class == class) {
                 held.remove(at);
             }
         });
+    }
+
+    #[cfg(debug_assertions)]
+    #[track_caller]
+    fn held<T: ?Sized>(&self) -> Held {
+        Held { class: self.origin.class::<T>(), rank: self.rank, at: Location::caller() }
     }
 }

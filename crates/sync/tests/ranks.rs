@@ -49,12 +49,12 @@ fn no_other_host_is_asked_under_a_lock_that_its_answer_may_need() {
 
 #[test]
 fn nobody_is_asked_under_a_lock_without_a_rank() {
-    let (free, shared) = (Mutex::new(()), RwLock::new(()));
+    let (free, shared, other) = (Mutex::new(()), RwLock::new(()), RwLock::new(()));
     let held = free.lock();
     assert!(is_refused(may_ask_others));
     drop(held);
     may_ask_others();
-    let (first, second) = (shared.read(), shared.read());
+    let (first, second) = (shared.read(), other.read());
     drop(first);
     assert!(is_refused(may_ask_others), "one is still held");
     drop(second);

@@ -145,16 +145,13 @@ fn a_frozen_machine_goes_on_later_and_a_dead_one_never() {
 #[test]
 fn a_deadlock_and_a_panic_are_named() {
     let deadlock: Failure = Simulation::run(settings(1), |_| {
-        let locks = Arc::new((Mutex::new(()), Mutex::new(())));
-        let other = Arc::clone(&locks);
-        let _thread = thread::Builder::new().name("other".into()).spawn(move || {
-            let _second = other.1.lock();
-            thread::sleep(Duration::from_secs(1));
-            let _first = other.0.lock();
+        let shared = Arc::new((Mutex::new(()), Condvar::new()));
+        let other = Arc::clone(&shared);
+        let thread = thread::Builder::new().name("other".into()).spawn(move || {
+            // Nobody notifies.
+            other.1.wait(&mut other.0.lock());
         });
-        let _first = locks.0.lock();
-        thread::sleep(Duration::from_secs(1));
-        let _second = locks.1.lock();
+        drop(thread.unwrap().join());
     })
     .unwrap_err();
     assert_eq!(deadlock.what, "all threads wait for ever");

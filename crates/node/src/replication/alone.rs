@@ -425,7 +425,10 @@ fn who_may_write_to_a_file_sees_to_its_copies_while_that_host_lives() {
     let shared = Shared::new();
     let (a, b) = (Host::join(&shared, "a"), Host::join(&shared, "b"));
     let (inode, backing) = a.create(b"f", b"some bytes");
-    let asked = || (a.rights.inherited.lock().clone(), a.rights.let_go.lock().clone());
+    let asked = || {
+        let inherited = a.rights.inherited.lock().clone();
+        (inherited, a.rights.let_go.lock().clone())
+    };
     assert!(matches!(a.namespace.acquire_write(inode.ino), Ok(WriteLease::Held(_))));
     a.open(&inode, backing);
     assert_eq!(a.make_up(inode.ino), Attempted::Done);
