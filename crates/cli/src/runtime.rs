@@ -14,7 +14,7 @@ use intarsia_mount::{Look, Mount, MountOptions};
 #[cfg(test)]
 pub(crate) use intarsia_node::Place;
 pub(crate) use intarsia_node::{
-    CheckOptions, Detail, MoveReport, Moved, OVERFLOW_NAME, RECORDS_DIRECTORY,
+    CheckOptions, Detail, MoveReport, Moved, OVERFLOW_NAME, RECORDS_DIRECTORY, tier_found_at,
 };
 use intarsia_node::{
     ClosingMode, ClosingProgress, HostPresence, MoveOptions, MoveProgress, Node, NodeOptions,

@@ -2,13 +2,14 @@
 //!
 //! Owns that file.
 //! Asks the file system, and the caller for the numbers of tiers that several hosts share.
-//! Promises that a number is never given to another directory, and that a directory of another store is refused.
+//! Promises that a number is never given to another tier, that a tier of a store of one host keeps its number where it is
+//! moved, and that a directory of another store is refused.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use intarsia_store::replace_file;
+use intarsia_store::{replace_file, tier_at};
 use intarsia_types::{Durability, Error, Result, TierId, TierSpec};
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +23,7 @@ pub(crate) struct Identity {
     format: u32,
     /// Random, so that a tier can tell whose it is.
     pub(crate) store: String,
-    /// Directories by tier number. A number is never given to another directory.
+    /// Directories by tier number. A number is never given to another tier.
     tiers: Vec<PathBuf>,
     /// The same in a store of several hosts, where the numbers are dealt to all of them in turn.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -147,11 +148,33 @@ impl Identity {
     }
 
     fn number_own(&mut self, path: &Path) -> Result<TierId> {
+        if !self.tiers.iter().any(|known| known == path) {
+            self.take_moved(path)?;
+        }
         let at = self.tiers.iter().position(|t| t == path).unwrap_or_else(|| {
             self.tiers.push(path.to_owned());
             self.tiers.len() - 1
         });
         Ok(TierId(u16::try_from(at).map_err(|_| Error::Invalid("too many tiers".into()))?))
+    }
+
+    /// Notes where a tier of this store is now, if the directory is one that was moved there.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a copy of a tier that is at its place.
+    fn take_moved(&mut self, path: &Path) -> Result<()> {
+        let Some(id) = tier_at(path, &self.store) else { return Ok(()) };
+        let Some(known) = self.tiers.get_mut(usize::from(id.0)) else { return Ok(()) };
+        if tier_at(known, &self.store) == Some(id) {
+            return Err(Error::Invalid(format!(
+                "directory {} is a copy of tier {id} of this store, which is at {}; name that one, or move it away if the copy is to take its place",
+                path.display(),
+                known.display()
+            )));
+        }
+        tracing::info!(%id, from = %known.display(), to = %path.display(), "a tier of this store was moved");
+        path.clone_into(known);
+        Ok(())
     }
 
     fn number_shared(&mut self, path: &Path, register: &Register<'_>) -> Result<TierId> {

@@ -49,6 +49,7 @@ pub use directory::told::AttributeDropper;
 pub use inode::departed::gone_twice;
 pub use intarsia_meta::{CheckProgress, CheckReport, DirEntry, RenameMode, SetMode, allowance};
 pub use intarsia_policy::Transfer;
+pub use intarsia_store::tier_at as tier_found_at;
 pub use intarsia_trace::NameChange;
 pub use intarsia_transport::DeploymentKey;
 pub use kernel::PageCache;

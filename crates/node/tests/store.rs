@@ -541,6 +541,34 @@ fn a_start_that_fails_changes_nothing() {
 }
 
 #[test]
+fn a_store_that_was_moved_is_opened_where_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let (before, after) = (dir.path().join("before"), dir.path().join("after"));
+    std::fs::create_dir(&before).unwrap();
+    let node = Node::open(options(&before)).unwrap();
+    put(&node, InodeId::ROOT, "f", &[7; 100_000]);
+    node.close().unwrap();
+    drop(node);
+
+    let copy = |from: &Path, to: &Path| {
+        let done = std::process::Command::new("cp").arg("-a").args([from, to]).status();
+        assert!(done.unwrap().success());
+    };
+    copy(&before, &after);
+    let refused = Node::open(options(&after)).err().unwrap().to_string();
+    assert!(refused.contains("is a copy of tier t0"), "{refused}");
+
+    std::fs::rename(&before, dir.path().join("away")).unwrap();
+    let node = Node::open(options(&after)).unwrap();
+    let (attr, _) = node.lookup(InodeId::ROOT, b"f").unwrap();
+    assert_eq!(get(&node, attr.ino).unwrap(), [7; 100_000]);
+    assert_eq!(node.status().unwrap().tiers.len(), 1);
+    node.close().unwrap();
+    drop(node);
+    Node::open(options(&after)).unwrap().close().unwrap();
+}
+
+#[test]
 fn a_burst_of_creates_does_not_run_out_of_descriptors() {
     let dir = tempfile::tempdir().unwrap();
     let node = Node::open(options(dir.path())).unwrap();

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use intarsia_types::{TierId, TierSpec};
 use serde::Deserialize;
 
 use crate::config::{Settings, path};
 use crate::exit::{Failure, Outcome};
 use crate::process::is_root;
-use crate::runtime::OVERFLOW_NAME;
+use crate::runtime::{OVERFLOW_NAME, tier_found_at};
 
 /// A store that lies in its own mount would wait for itself for ever; one that lies in its lower file system would
 /// show its keys there.
@@ -79,6 +80,7 @@ pub(crate) fn check_owner(dir: &Path, what: &str) -> Outcome {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Identity {
+    store: String,
     pub(super) is_volatile: bool,
     tiers: Vec<PathBuf>,
     shared_tiers: BTreeMap<u16, PathBuf>,
@@ -103,11 +105,19 @@ impl Identity {
             Some(lower) => settings.overflow && settings.lower.as_ref() == Some(&lower),
             None => settings.tiers.iter().any(|tier| tier.dir == dir),
         };
-        let known = self.tiers.iter().chain(self.shared_tiers.values());
-        let left_out = known.filter(|dir| !is_named(dir)).cloned();
-        let (there, missing): (Vec<_>, _) =
-            left_out.partition(|dir| dir.join("tier.json").exists());
-        let Some(dir) = there.first() else { return Ok(missing) };
+        let known =
+            (0..).zip(&self.tiers).chain(self.shared_tiers.iter().map(|(id, dir)| (*id, dir)));
+        let left_out = known.filter(|(_, dir)| !is_named(dir));
+        let (there, missing): (Vec<_>, Vec<_>) =
+            left_out.partition(|(_, dir)| dir.join("tier.json").exists());
+        let Some((_, dir)) = there.first() else {
+            let is_moved = |id| {
+                let now = |tier: &TierSpec| tier_found_at(&tier.dir, &self.store);
+                settings.tiers.iter().any(|tier| now(tier) == Some(TierId(id)))
+            };
+            let gone = missing.into_iter().filter(|(id, _)| !is_moved(*id));
+            return Ok(gone.map(|(_, dir)| dir.clone()).collect());
+        };
         let named = match lower_of(dir) {
             Some(lower) => format!("--lower {} --overflow", lower.display()),
             None => format!("--tier {}", dir.display()),

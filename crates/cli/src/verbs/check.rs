@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use indicatif::ProgressBar;
+use intarsia_types::TierId;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -14,7 +15,7 @@ use crate::control::{self, Request};
 use crate::ending::EndOrder;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::registry::{Entry, Registry};
-use crate::runtime::{CheckOptions, Store};
+use crate::runtime::{CheckOptions, Store, tier_found_at};
 use crate::{mounts, output, target};
 
 pub(crate) fn run(arguments: &Check) -> Outcome<Exit> {
@@ -70,6 +71,7 @@ fn find(path: Option<&Path>) -> Outcome<Place> {
 /// The part of `store.json` that is read here.
 #[derive(Deserialize)]
 struct Identity {
+    store: String,
     tiers: Vec<PathBuf>,
     #[serde(default)]
     is_volatile: bool,
@@ -102,11 +104,20 @@ fn offline_settings(dir: &Path, tiers: &[PathBuf]) -> Outcome<Settings> {
     let mut settings = Settings::from_layers(&Layers::default())?;
     settings.dir = dir.to_owned();
     let dirs = if identity.tiers.is_empty() { tiers.to_vec() } else { identity.tiers };
-    settings.tiers = dirs.into_iter().map(|dir| config::tier_at(&dir)).collect();
+    let places = (0..).zip(dirs).map(|(id, at)| place_of(TierId(id), at, dir, &identity.store));
+    settings.tiers = places.map(|dir| config::tier_at(&dir)).collect();
     if settings.tiers.is_empty() {
         settings.tiers.push(default_tier(dir));
     }
     Ok(settings)
+}
+
+/// Where a tier is: at its recorded place, or below the store's directory if it was moved with that.
+fn place_of(id: TierId, recorded: PathBuf, dir: &Path, store: &str) -> PathBuf {
+    let below = default_tier(dir).dir;
+    let is_moved =
+        tier_found_at(&recorded, store).is_none() && tier_found_at(&below, store) == Some(id);
+    if is_moved { below } else { recorded }
 }
 
 /// A spinner on a terminal, nothing elsewhere.
