@@ -17,6 +17,7 @@ mod findings;
 mod host;
 pub mod kind;
 mod last_readers;
+mod long_files;
 mod look;
 mod metadata;
 mod numbers;

@@ -9,7 +9,7 @@ use crate::drawing::Draws;
 use crate::findings::Findings;
 use crate::host::Care;
 use crate::uses::Hints;
-use crate::{last_readers, numbers, questions, ranges};
+use crate::{last_readers, long_files, numbers, questions, ranges};
 
 /// A kind of program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,11 +18,12 @@ pub(crate) enum Kind {
     Ranges,
     Numbers,
     Questions,
+    LongFiles,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 4] =
-        [Self::LastReaders, Self::Ranges, Self::Numbers, Self::Questions];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::LastReaders, Self::Ranges, Self::Numbers, Self::Questions, Self::LongFiles];
 
     /// Its name, by which its draws are told from those of others.
     pub(crate) const fn name(self) -> &'static str {
@@ -31,6 +32,7 @@ impl Kind {
             Self::Ranges => "ranges",
             Self::Numbers => "numbers",
             Self::Questions => "questions",
+            Self::LongFiles => "long",
         }
     }
 
@@ -39,6 +41,7 @@ impl Kind {
         match self {
             Self::Ranges => 2,
             Self::LastReaders | Self::Numbers | Self::Questions => 3,
+            Self::LongFiles => 4,
         }
     }
 }
@@ -76,13 +79,18 @@ pub(crate) struct Others {
     readers: last_readers::Board,
     ranges: ranges::Board,
     numbers: numbers::Board,
+    long_files: long_files::Board,
     pub(crate) findings: Findings,
 }
 
 impl Others {
-    /// Which there are follows from the seed alone, so that what the simulation draws stays the same.
-    pub(crate) fn draw(seed: u64, care: Care) -> Self {
-        let is_there = |kind: &Kind| Draws::of(seed, kind.name(), 0).is_one_in(kind.one_in());
+    /// Which there are follows from the seed alone, so that what the simulation draws stays the same. Long files need hosts that
+    /// all have room for them.
+    pub(crate) fn draw(seed: u64, care: Care, has_room: bool) -> Self {
+        let is_there = |kind: &Kind| {
+            Draws::of(seed, kind.name(), 0).is_one_in(kind.one_in())
+                && (has_room || *kind != Kind::LongFiles)
+        };
         let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(is_there).collect();
         let of = |kind: &Kind| match kind {
             Kind::LastReaders => {
@@ -90,11 +98,12 @@ impl Others {
             }
             Kind::Ranges => ranges::directories().to_vec(),
             Kind::Numbers => vec![(numbers::DIRECTORY.to_owned(), Hints::new())],
+            Kind::LongFiles => vec![(long_files::DIRECTORY.to_owned(), Hints::new())],
             Kind::Questions => Vec::new(),
         };
         let directories = kinds.iter().flat_map(of).collect();
-        let (readers, ranges, numbers, findings) = Default::default();
-        Self { seed, care, kinds, directories, readers, ranges, numbers, findings }
+        let (readers, ranges, numbers, long_files, findings) = Default::default();
+        Self { seed, care, kinds, directories, readers, ranges, numbers, long_files, findings }
     }
 
     /// The kinds that there are.
@@ -128,6 +137,7 @@ impl Others {
             Kind::Ranges => ranges::write_until(program, &self.ranges, role, shift),
             Kind::Numbers => numbers::keep_until(program, &self.numbers, role, shift),
             Kind::Questions => questions::ask_until(program, role, shift),
+            Kind::LongFiles => long_files::write_until(program, &self.long_files, role, shift),
         }
     }
 }

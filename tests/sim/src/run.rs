@@ -166,6 +166,7 @@ fn worked(
         Care::Safe => 2,
         Care::Frail => 1,
     };
+    let uses = Uses::draw(simulation, report.hosts, replicas);
     let deployment = Deployment {
         metadata: Arc::clone(&metadata),
         network: network.clone(),
@@ -176,8 +177,8 @@ fn worked(
         replicas,
         has_hints: draw(choices.seed, 0xd1b5_4a32_d192_ed03, 2) == 0,
         inline_bytes: ByteCount::kib(inline),
-        others: Arc::new(Others::draw(choices.seed, care)),
-        uses: Uses::draw(simulation, report.hosts, replicas),
+        others: Arc::new(Others::draw(choices.seed, care, uses.has_room())),
+        uses,
         // A host that is emptied takes a copy of each of its files along, and so what a loss of power leaves.
         is_operated: care == Care::Usual && simulation.below(3) == 0,
     };

@@ -80,6 +80,11 @@ impl Uses {
         })
     }
 
+    /// Whether all hosts have room for long files.
+    pub(crate) fn has_room(&self) -> bool {
+        self.tiers != Tiers::Narrow
+    }
+
     /// Directories, each with what it says.
     pub(crate) fn directories(&self) -> &[(String, Hints)] {
         &self.directories
