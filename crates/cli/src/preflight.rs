@@ -214,6 +214,7 @@ fn check_directories(settings: &Settings, plan: &mut Plan) -> Outcome {
     let identity = Identity::of(&settings.dir);
     check_lasting(settings, &identity)?;
     plan.missing_tiers = identity.check_tiers(settings)?;
+    identity.check_mounted(settings)?;
     if plan.found_store && settings.dir.is_dir() {
         check_not_foreign(&settings.dir)?;
     }

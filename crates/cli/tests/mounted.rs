@@ -623,6 +623,30 @@ fn a_tier_that_is_left_out_is_refused_and_one_that_is_gone_is_named() {
 }
 
 #[test]
+fn a_tier_whose_disk_is_not_mounted_is_not_made_anew() {
+    if !has_fuse() {
+        return;
+    }
+    let place = Place::new();
+    // What lies in memory is made anew, and so may be the place of a test.
+    let disk = tempfile::tempdir_in("/var/tmp").unwrap();
+    let (tier, away) = (disk.path().join("tier"), disk.path().join("away"));
+    let (store, tier) = (place.text("store"), tier.display().to_string());
+    place.up(&["--tier", &tier]).code(0);
+    std::fs::write(place.path("mnt/file"), vec![7; 100_000]).unwrap();
+    place.run(&["down"]).code(0);
+    std::fs::rename(&tier, &away).unwrap();
+    place.up(&["--tier", &tier]).code(2).says("nothing of it is there");
+    place.run(&["check", &store]).code(1).says("are their disks mounted?");
+    assert!(!Path::new(&tier).exists());
+    // Where it is now.
+    place.up(&["--tier", &away.display().to_string()]).code(0);
+    assert_eq!(std::fs::read(place.path("mnt/file")).unwrap(), vec![7; 100_000]);
+    place.run(&["down"]).code(0);
+    place.run(&["check", "--content", &store]).code(0);
+}
+
+#[test]
 fn a_mount_point_that_an_interrupted_up_has_made_goes_with_the_store() {
     if !has_fuse() {
         return;

@@ -131,6 +131,40 @@ impl Identity {
     }
 }
 
+impl Identity {
+    /// Refuses a tier that the store has at a place where nothing is: a new one would be founded there, which hides what is made in
+    /// it as soon as the disk is mounted over it. What lies in memory is gone after a restart of the machine, and is made anew.
+    ///
+    /// # Errors
+    /// Usage.
+    pub(super) fn check_mounted(&self, settings: &Settings) -> Outcome {
+        if self.is_volatile {
+            return Ok(());
+        }
+        let is_named = |dir: &Path| settings.tiers.iter().any(|tier| tier.dir == dir);
+        let is_gone = |dir: &&PathBuf| {
+            is_named(dir) && !dir.join("tier.json").exists() && !lies_in_memory(dir)
+        };
+        let Some(dir) = self.tiers.iter().find(is_gone) else { return Ok(()) };
+        Err(Failure::usage(format!(
+            "the store in {} has a tier at {}, and nothing of it is there",
+            settings.dir.display(),
+            dir.display()
+        ))
+        .with_help(
+            "is its disk mounted? If it was moved, name it where it is now; to go on without its files, name another directory in its place",
+        ))
+    }
+}
+
+/// Whether a directory, or the nearest one above it that there is, is of a file system in memory.
+fn lies_in_memory(dir: &Path) -> bool {
+    /// `TMPFS_MAGIC` and `RAMFS_MAGIC` of the kernel's `linux/magic.h`.
+    const IN_MEMORY: [i128; 2] = [0x0102_1994, 0x8584_58f6];
+    let found = dir.ancestors().find_map(|above| rustix::fs::statfs(above).ok());
+    found.is_some_and(|found| IN_MEMORY.contains(&i128::from(found.f_type)))
+}
+
 /// What a tier's directory may hold before it is one.
 const BEFORE_A_TIER: [&str; 3] = ["lock", "tier.json.new", "lost+found"];
 

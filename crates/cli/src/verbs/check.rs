@@ -105,9 +105,20 @@ fn offline_settings(dir: &Path, tiers: &[PathBuf]) -> Outcome<Settings> {
     settings.dir = dir.to_owned();
     let dirs = if identity.tiers.is_empty() { tiers.to_vec() } else { identity.tiers };
     let places = (0..).zip(dirs).map(|(id, at)| place_of(TierId(id), at, dir, &identity.store));
-    settings.tiers = places.map(|dir| config::tier_at(&dir)).collect();
-    if settings.tiers.is_empty() {
-        settings.tiers.push(default_tier(dir));
+    // One that is not there is no reason to make a new one in its place.
+    let (there, gone): (Vec<_>, Vec<_>) = places.partition(|dir| dir.join("tier.json").exists());
+    settings.tiers = there.iter().map(|dir| config::tier_at(dir)).collect();
+    match (settings.tiers.is_empty(), gone.first()) {
+        (true, None) => settings.tiers.push(default_tier(dir)),
+        (true, Some(gone)) => {
+            return Err(Failure::general(format!(
+                "no tier of the store in {} is there, such as {}",
+                dir.display(),
+                gone.display()
+            ))
+            .with_help("are their disks mounted?"));
+        }
+        (false, _) => {}
     }
     Ok(settings)
 }
