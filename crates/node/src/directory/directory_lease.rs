@@ -301,7 +301,8 @@ impl DirectoryLeases {
         // First this host and the kernel stop caching; then what the kernel was sent before expires; only then is the lease
         // given back.
         let longest_pause = is_recalled.then(|| self.longest_pause());
-        self.with(dir, |seen| {
+        // A directory that was not in use here may come into use meanwhile.
+        let was_in_use = self.with(dir, |seen| {
             seen.end(Instant::now(), longest_pause);
             seen.returning += 1;
         });
@@ -313,7 +314,9 @@ impl DirectoryLeases {
             intarsia_sync::thread::sleep_until(kept + KEPT_BY_KERNEL + ON_ITS_WAY);
         }
         let outcome = self.namespace.release_directory(dir);
-        self.with(dir, |seen| seen.returning -= 1);
+        if was_in_use.is_some() {
+            self.with(dir, |seen| seen.returning -= 1);
+        }
         outcome
     }
 
