@@ -301,11 +301,7 @@ impl DirectoryLeases {
         // First this host and the kernel stop caching; then what the kernel was sent before expires; only then is the lease
         // given back.
         let longest_pause = is_recalled.then(|| self.longest_pause());
-        // A directory that was not in use here may come into use meanwhile.
-        let was_in_use = self.with(dir, |seen| {
-            seen.end(Instant::now(), longest_pause);
-            seen.returning += 1;
-        });
+        self.begin_returning(dir, longest_pause);
         self.namespace.forget_directory(dir);
         drop(self.telling.write());
         self.told.take_attributes_back(dir);
@@ -314,10 +310,17 @@ impl DirectoryLeases {
             intarsia_sync::thread::sleep_until(kept + KEPT_BY_KERNEL + ON_ITS_WAY);
         }
         let outcome = self.namespace.release_directory(dir);
-        if was_in_use.is_some() {
-            self.with(dir, |seen| seen.returning -= 1);
-        }
+        self.with(dir, |seen| seen.returning -= 1);
         outcome
+    }
+
+    /// Notes it also of a directory that was not in use here: should it come into use meanwhile, its lease is not to be asked for
+    /// before the one that goes has gone.
+    fn begin_returning(&self, dir: InodeId, longest_pause: Option<Duration>) {
+        let (now, mut uses) = (Instant::now(), self.uses.lock());
+        let seen = uses.entry(dir).or_insert_with(|| Use::new(now));
+        seen.end(now, longest_pause);
+        seen.returning += 1;
     }
 
     fn longest_pause(&self) -> Duration {
@@ -432,5 +435,31 @@ mod tests {
         drop(telling);
         asking.give_up_directory(root).unwrap();
         assert!(!namespace.holds_directory(root));
+    }
+
+    #[test]
+    fn a_directory_that_comes_into_use_while_its_lease_goes_is_leased_afterwards() {
+        let (cluster, namespace) = crate::membership::cluster::lone::lone();
+        let namespace = Arc::new(namespace.with_leases(Arc::new(Neighbours(Arc::clone(&cluster)))));
+        let leases = DirectoryLeases::new(Arc::clone(&namespace), Some(cluster), true);
+        let root = InodeId::ROOT;
+        let use_it = || (0..USES * 2).for_each(|_| leases.use_directory(root));
+        intarsia_sync::thread::scope(|scope| {
+            // A lease goes only when the kernel has what it is being sent.
+            let telling = leases.telling.read();
+            let returned = scope.spawn(|| leases.give_up_directory(root));
+            let deadline = Instant::now() + Duration::from_secs(60);
+            while leases.with(root, |seen| seen.returning) != Some(1) {
+                assert!(Instant::now() < deadline, "nobody gives it back");
+                intarsia_sync::thread::sleep(Duration::from_millis(1));
+            }
+            use_it();
+            assert!(!namespace.holds_directory(root));
+            drop(telling);
+            returned.join().unwrap().unwrap();
+        });
+        assert_eq!(leases.with(root, |seen| seen.returning), Some(0));
+        use_it();
+        assert!(namespace.holds_directory(root));
     }
 }
