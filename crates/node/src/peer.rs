@@ -67,7 +67,8 @@ impl PeerService {
         self.peer()?.members.require_not_given_up(&session.node)
     }
 
-    fn answer(&self, session: &Session<Guest>, request: &Request, payload: &[u8]) -> Result<Reply> {
+    fn answer(&self, call: Call<'_>) -> Result<Reply> {
+        let Call { session, request, .. } = call;
         // A host sends a close once and does not repeat it, so closes are taken also while this host is just coming back.
         if !matches!(request, Request::Close { .. }) {
             self.require_member()?;
@@ -76,7 +77,7 @@ impl PeerService {
             self.require_lives(session)?;
         }
         for answer in ANSWERS {
-            if let Some(reply) = answer(self, session, request, payload)? {
+            if let Some(reply) = answer(self, call)? {
                 return Ok(reply);
             }
         }
@@ -85,8 +86,16 @@ impl PeerService {
     }
 }
 
+/// What another host asks.
+#[derive(Clone, Copy)]
+struct Call<'a> {
+    session: &'a Session<Guest>,
+    request: &'a Request,
+    payload: &'a [u8],
+}
+
 /// Answers a request, or says that it is not one of its own.
-type Answer = fn(&PeerService, &Session<Guest>, &Request, &[u8]) -> Result<Option<Reply>>;
+type Answer = fn(&PeerService, Call<'_>) -> Result<Option<Reply>>;
 
 /// In this order: a handle may be of a part, and only if it is not, of a file.
 const ANSWERS: [Answer; 7] = [
@@ -111,7 +120,8 @@ impl Handler for PeerService {
         let (kind, came) = (request.name(), Instant::now());
         let _coarse = Relapse::coarse_lock();
         let _limit = limit_to_wait(&request, came);
-        let answer = self.answer(session, &request, &payload);
+        let call = Call { session, request: &request, payload: &payload };
+        let answer = self.answer(call);
         if let Some(peer) = self.peer.upgrade() {
             peer.metrics.served(kind, came, answer.is_ok());
         }

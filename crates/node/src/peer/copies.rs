@@ -1,21 +1,16 @@
 //! Copies that other hosts make here, and pieces of files that spread over their readers.
 
-use intarsia_transport::{Reply, Session};
+use intarsia_transport::Reply;
 use intarsia_types::{BackingRef, Error, Result};
 use intarsia_wire::{Request, Response};
 
 use crate::cache::far_pages::Stamp;
-use crate::peer::PeerService;
-use crate::peer::guest::Guest;
+use crate::peer::{Call, PeerService};
 
 impl PeerService {
     /// Answers a request that concerns a copy which another host makes here; none for any other request.
-    pub(super) fn answer_push(
-        &self,
-        session: &Session<Guest>,
-        request: &Request,
-        payload: &[u8],
-    ) -> Result<Option<Reply>> {
+    pub(super) fn answer_push(&self, call: Call<'_>) -> Result<Option<Reply>> {
+        let Call { session, request, payload } = call;
         let guest = &session.state;
         Ok(Some(Reply::from(match *request {
             Request::PushBegin { ino, class, total_bytes, .. } => {
@@ -46,14 +41,9 @@ impl PeerService {
     }
 
     /// Answers what another host says of files whose copies it or this host has; none for any other request.
-    pub(super) fn answer_notice(
-        &self,
-        _: &Session<Guest>,
-        request: &Request,
-        _: &[u8],
-    ) -> Result<Option<Reply>> {
+    pub(super) fn answer_notice(&self, call: Call<'_>) -> Result<Option<Reply>> {
         let peer = self.peer()?;
-        match request {
+        match call.request {
             Request::Drop { ino, backing, .. } => peer.receiver.refuse(*ino, *backing)?,
             Request::Reclaim { tier, files } => {
                 // The message is only a hint that files can be collected. Which ones can, the ledger says.
@@ -76,12 +66,8 @@ impl PeerService {
     }
 
     /// Answers a request that concerns a file which spreads over its readers; none for any other request.
-    pub(super) fn answer_spread(
-        &self,
-        session: &Session<Guest>,
-        request: &Request,
-        _: &[u8],
-    ) -> Result<Option<Reply>> {
+    pub(super) fn answer_spread(&self, call: Call<'_>) -> Result<Option<Reply>> {
+        let Call { session, request, .. } = call;
         let peer = self.peer()?;
         let response = match *request {
             Request::Spread { ino, stamp, is_leaving: true, .. } => {

@@ -8,16 +8,12 @@ use crate::body::striped::allocate_bits;
 use crate::cache::vouch::PeerOpening;
 use crate::peer::guest::{Guest, OpenFile, OpenFiles, changed, opened};
 use crate::peer::serving::{Peer, PeerFiles};
-use crate::peer::{PeerService, retry_ms};
+use crate::peer::{Call, PeerService, retry_ms};
 
 impl PeerService {
     /// Answers a request to open, close, read or publish a file; none for any other request.
-    pub(super) fn answer_file(
-        &self,
-        session: &Session<Guest>,
-        request: &Request,
-        payload: &[u8],
-    ) -> Result<Option<Reply>> {
+    pub(super) fn answer_file(&self, call: Call<'_>) -> Result<Option<Reply>> {
+        let Call { session, request, payload } = call;
         let files = &session.state.files;
         let response = match *request {
             Request::Open { ino, may_write } => self.open(files, ino, may_write)?,
@@ -42,12 +38,8 @@ impl PeerService {
     }
 
     /// Answers a request to change the bytes of a file; none for any other request.
-    pub(super) fn answer_change(
-        &self,
-        session: &Session<Guest>,
-        request: &Request,
-        payload: &[u8],
-    ) -> Result<Option<Reply>> {
+    pub(super) fn answer_change(&self, call: Call<'_>) -> Result<Option<Reply>> {
+        let Call { session, request, payload } = call;
         let guest = &session.state;
         let response = match *request {
             Request::Write { target, offset_bytes } => {

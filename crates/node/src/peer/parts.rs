@@ -1,22 +1,17 @@
 //! Parts of striped files that other hosts read and write here.
 
-use intarsia_transport::{Reply, Session};
+use intarsia_transport::Reply;
 use intarsia_types::{BackingRef, Durability, Error, InodeId, Result};
 use intarsia_wire::{Request, Response, Target};
 
 use crate::body::striped::{allocate_bits, status};
 use crate::peer::guest::{Guest, OpenPart};
-use crate::peer::{PeerService, is_change};
+use crate::peer::{Call, PeerService, is_change};
 
 impl PeerService {
     /// Answers a request that concerns a part of a striped file; none for any other request.
-    pub(super) fn answer_part(
-        &self,
-        session: &Session<Guest>,
-        request: &Request,
-        payload: &[u8],
-    ) -> Result<Option<Reply>> {
-        let guest = &session.state;
+    pub(super) fn answer_part(&self, call: Call<'_>) -> Result<Option<Reply>> {
+        let (guest, request) = (&call.session.state, call.request);
         let handle = match *request {
             Request::OpenPart { ino, backing, may_write } => {
                 return self.open_part(guest, ino, backing, may_write).map(Some);
@@ -38,7 +33,7 @@ impl PeerService {
         if is_change(request) && !part.may_write {
             return Err(Error::BadHandle);
         }
-        self.use_part(session, &part, request, payload).map(Some)
+        self.use_part(&part, call).map(Some)
     }
 
     fn open_part(
@@ -56,13 +51,8 @@ impl PeerService {
         Ok(Reply::from(Response::Opened { handle, size_bytes }))
     }
 
-    fn use_part(
-        &self,
-        session: &Session<Guest>,
-        OpenPart { file, .. }: &OpenPart,
-        request: &Request,
-        payload: &[u8],
-    ) -> Result<Reply> {
+    fn use_part(&self, OpenPart { file, .. }: &OpenPart, call: Call<'_>) -> Result<Reply> {
+        let Call { session, request, payload } = call;
         match *request {
             Request::Read { offset_bytes, len_bytes, .. } => {
                 let mut bytes = session.buffer(usize::try_from(len_bytes).unwrap_or(usize::MAX));

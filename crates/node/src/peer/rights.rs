@@ -7,17 +7,13 @@ use intarsia_wire::{RecallKind, Request, Response};
 
 use crate::membership::cluster::{NO_HEIR, Recalled};
 use crate::peer::guest::Guest;
-use crate::peer::{PeerService, retry_ms};
+use crate::peer::{Call, PeerService, retry_ms};
 use crate::rebalance::fetch::Fetched;
 
 impl PeerService {
     /// Answers a request for something that this host has the right to; none for any other request.
-    pub(super) fn answer_claim(
-        &self,
-        session: &Session<Guest>,
-        request: &Request,
-        _: &[u8],
-    ) -> Result<Option<Reply>> {
+    pub(super) fn answer_claim(&self, call: Call<'_>) -> Result<Option<Reply>> {
+        let Call { session, request, .. } = call;
         let peer = self.peer()?;
         let response = match *request {
             Request::Recall { ino, kind: RecallKind::Write, epoch } => {
