@@ -9,6 +9,7 @@ pub mod account;
 mod calls;
 mod client;
 mod cluster;
+mod content;
 pub mod ddmin;
 mod disks;
 mod drawing;

@@ -12,6 +12,7 @@ use intarsia_sync::Instant;
 use parking_lot::Mutex;
 
 use crate::client::{ENOENT, Program};
+use crate::content::put;
 use crate::drawing::Draws;
 use crate::host::Care;
 use crate::open_file::OpenFile;
@@ -154,48 +155,29 @@ impl Writer<'_> {
             self.role.findings.call("write", &[], || self.program.write_at(file, to, piece))?;
             to += piece.len() as u64;
         }
-        let [start, end] = [at, to].map(|at| usize::try_from(at).unwrap_or(0));
-        content.resize(content.len().max(end), 0);
-        content[start..end].copy_from_slice(bytes);
+        put(content, at, bytes);
         Ok(())
     }
 
     /// Reads a file that nobody writes.
     fn look(&mut self) {
         let Some(known) = self.board.any(&mut self.role.draws) else { return };
-        let (program, findings) = (self.program, self.role.findings);
-        let read = || {
-            let file = findings.call("open", &[ENOENT], || program.open(&known.path))?;
-            let content = program.whole(&file, findings)?;
-            findings.call("close", &[], || program.close(file))?;
-            IoResult::Ok(content)
-        };
-        let read = read();
+        let read = self.program.read_whole(&known.path, self.role.findings);
         if !self.board.is_as_it_was(&known) {
             return;
         }
         match read {
             Ok(content) => self.compare(&known.path, &content, &known.content),
             Err(error) if error.raw_os_error() == Some(ENOENT) => {
-                findings.tell(format!("{} was closed and is gone", known.path));
+                self.role.findings.tell(format!("{} was closed and is gone", known.path));
             }
             Err(_) => {}
         }
     }
 
     fn compare(&self, path: &str, found: &[u8], expected: &[u8]) {
-        if found == expected || self.role.care == Care::Frail {
-            return;
+        if self.role.care != Care::Frail {
+            self.role.compare(path, "was closed", found, expected);
         }
-        let at = found.iter().zip(expected).position(|(a, b)| a != b);
-        let at = at.unwrap_or_else(|| found.len().min(expected.len()));
-        let (len, expected_len) = (found.len(), expected.len());
-        let of = |bytes: &[u8]| bytes.get(at).copied();
-        self.role.findings.tell(format!(
-            "{path} is not what was closed, as {} reads it: {len} bytes, not {expected_len}; at {at} {:?}, not {:?}",
-            self.role.life,
-            of(found),
-            of(expected)
-        ));
     }
 }

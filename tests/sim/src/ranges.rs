@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 
 use crate::calls::Allocation;
 use crate::client::{ENOENT, Program};
+use crate::content::put;
 use crate::drawing::Draws;
 use crate::host::Care;
 use crate::open_file::OpenFile;
@@ -112,28 +113,20 @@ impl Writer<'_> {
     fn look(&mut self) {
         let Some(path) = self.board.any(&mut self.role.draws) else { return };
         let before = self.board.of(&path);
-        let read = self.read(&path);
+        // Who wrote it removes it after a call that failed.
+        let read = self.program.read_whole(&path, self.role.findings);
         let now = self.board.of(&path);
         let Some(expected) = before.content.filter(|_| before.opens == now.opens) else { return };
         if self.role.care == Care::Frail {
             return;
         }
         match read {
-            Ok(content) => self.compare(&path, "another host has closed", &content, &expected),
+            Ok(content) => self.role.compare(&path, "another host has closed", &content, &expected),
             Err(error) if error.raw_os_error() == Some(ENOENT) => {
                 self.role.findings.tell(format!("{path} was closed and is gone"));
             }
             Err(_) => {}
         }
-    }
-
-    fn read(&self, path: &str) -> IoResult<Vec<u8>> {
-        let (program, findings) = (self.program, self.role.findings);
-        // Who wrote it removes it after a call that failed.
-        let file = findings.call("open", &[ENOENT], || program.open(path))?;
-        let content = program.whole(&file, findings)?;
-        findings.call("close", &[], || program.close(file))?;
-        Ok(content)
     }
 
     /// Opens one of its files, changes it, and closes it.
@@ -181,7 +174,7 @@ impl Writer<'_> {
         // Elsewhere it may go with the disks of the host that it is written at, until it is closed.
         if self.role.care == Care::Usual && self.role.draws.is_one_in(2) {
             let content = program.whole(&file, findings)?;
-            self.compare(&own.path, "was written", &content, &own.content);
+            self.role.compare(&own.path, "was written", &content, &own.content);
         }
         findings.call("close", &[], || program.close(file))
     }
@@ -288,7 +281,7 @@ impl Writer<'_> {
         let (program, findings) = (self.program, self.role.findings);
         let Ok(file) = findings.call("open", &[], || program.open(&own.path)) else { return true };
         let Ok(content) = program.whole(&file, findings) else { return true };
-        self.compare(&own.path, "was closed", &content, &own.content);
+        self.role.compare(&own.path, "was closed", &content, &own.content);
         if content == own.content {
             let _ = self.find_holes(&file, own);
         }
@@ -316,31 +309,5 @@ impl Writer<'_> {
             at = data.max(at + 1);
         }
         Ok(())
-    }
-
-    fn compare(&self, path: &str, how: &str, content: &[u8], expected: &[u8]) {
-        if content == expected {
-            return;
-        }
-        let at = content.iter().zip(expected).position(|(a, b)| a != b);
-        let at = at.unwrap_or_else(|| content.len().min(expected.len()));
-        let (len, expected_len) = (content.len(), expected.len());
-        let of = |bytes: &[u8]| bytes.get(at).copied();
-        self.role.findings.tell(format!(
-            "{path} is not what {how}, as {} reads it: {len} bytes, not {expected_len}; at {at} {:?}, not {:?}",
-            self.role.life,
-            of(content),
-            of(expected)
-        ));
-    }
-}
-
-/// Puts bytes into a file's content; zeros are in the gap before them.
-fn put(content: &mut Vec<u8>, at: u64, bytes: &[u8]) {
-    let at = usize::try_from(at).unwrap_or(0);
-    let end = at + bytes.len();
-    content.resize(content.len().max(end), 0);
-    if let Some(target) = content.get_mut(at..end) {
-        target.copy_from_slice(bytes);
     }
 }
