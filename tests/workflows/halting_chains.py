@@ -17,12 +17,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from intarsia.locate import locate
-from intarsia.store import call
 from lab_hosts import Hosts
 from pattern_graphs import PART_BYTES
 from psutil import NoSuchProcess, Process
 from runs import ENVIRONMENT, LIMIT_S, wait_until
-from store_processes import check_store, has_one, kill, mend, processes
+from store_processes import check_store, cut_off, has_one, kill, mend, processes
 
 CHAINS = (1, 2, 3)
 #: The host of the engine's main process.
@@ -162,11 +161,6 @@ class Chains(ABC):
         found = processes(self.hosts, host, str(self.place), self.job.name, *self.WORDS)
         return [one for one in found if not of or has_one(one, *of)]
 
-    def cut_off(self, host: str) -> None:
-        """Cut all links of a host; `mend` heals them."""
-        store = self.hosts.store
-        call(store.binary, ["lab", "cut", host, "--lab", store.lab], 30)
-
     def kill_node(self, host: str) -> None:
         """Kill the node of a host, which has its mount fail there."""
         kill(processes(self.hosts, host, "intarsia node"))
@@ -223,7 +217,7 @@ def cut_a_host_off_for_a_while(story: Chains, *options: str) -> None:
     """
     with at_the_gate(story, *options) as goes:
         _, victim = story.held_elsewhere()
-        story.cut_off(victim)
+        cut_off(story.hosts, victim)
         story.open_the_gate()
         time.sleep(CUT_S)
         mend(story.hosts)

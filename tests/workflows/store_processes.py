@@ -46,6 +46,11 @@ def kill(found: list[psutil.Process]) -> None:
             one.kill()
 
 
+def cut_off(hosts: Hosts, name: str) -> None:
+    """Cut all links of a host; `mend` heals them."""
+    call(hosts.store.binary, ["lab", "cut", name, "--lab", hosts.store.lab], 30)
+
+
 def mend(hosts: Hosts) -> None:
     """Heal all links and start what is missing on any host."""
     store = hosts.store

@@ -16,11 +16,10 @@ from typing import Any
 
 import pytest
 from intarsia.locate import locate
-from intarsia.store import call
 from lab_hosts import Hosts, four_hosts
 from pattern_graphs import PATTERNS, Gate, Story, expected, mixed, write_sources
 from runs import ENVIRONMENT, LIMIT_S, wait_until
-from store_processes import kill, mend, processes
+from store_processes import cut_off, kill, mend, processes
 
 #: The host of the command and of its scheduler.
 FIRST = "n1"
@@ -142,8 +141,7 @@ def host_killed(telling: Telling) -> None:
 
 def host_cut_off(telling: Telling) -> None:
     """All links of that host."""
-    store = telling.hosts.store
-    call(store.binary, ["lab", "cut", telling.victim(), "--lab", store.lab], 30)
+    cut_off(telling.hosts, telling.victim())
 
 
 def scheduler_killed(telling: Telling) -> None:
