@@ -103,7 +103,7 @@ impl Identity {
         };
         let is_named = |dir: &Path| match lower_of(dir) {
             Some(lower) => settings.overflow && settings.lower.as_ref() == Some(&lower),
-            None => settings.tiers.iter().any(|tier| tier.dir == dir),
+            None => has_tier_at(settings, dir),
         };
         let known =
             (0..).zip(&self.tiers).chain(self.shared_tiers.iter().map(|(id, dir)| (*id, dir)));
@@ -129,9 +129,7 @@ impl Identity {
         ))
         .with_help(format!("name it, as before: {named}; or, to go on without its files, move it away")))
     }
-}
 
-impl Identity {
     /// Refuses a tier that the store has at a place where nothing is: a new one would be founded there, which hides what is made in
     /// it as soon as the disk is mounted over it. What lies in memory is gone after a restart of the machine, and is made anew.
     ///
@@ -141,9 +139,8 @@ impl Identity {
         if self.is_volatile {
             return Ok(());
         }
-        let is_named = |dir: &Path| settings.tiers.iter().any(|tier| tier.dir == dir);
         let is_gone = |dir: &&PathBuf| {
-            is_named(dir) && !dir.join("tier.json").exists() && !lies_in_memory(dir)
+            has_tier_at(settings, dir) && !dir.join("tier.json").exists() && !lies_in_memory(dir)
         };
         let Some(dir) = self.tiers.iter().find(is_gone) else { return Ok(()) };
         Err(Failure::usage(format!(
@@ -155,6 +152,10 @@ impl Identity {
             "is its disk mounted? If it was moved, name it where it is now; to go on without its files, name another directory in its place",
         ))
     }
+}
+
+fn has_tier_at(settings: &Settings, dir: &Path) -> bool {
+    settings.tiers.iter().any(|tier| tier.dir == dir)
 }
 
 /// Whether a directory, or the nearest one above it that there is, is of a file system in memory.

@@ -108,19 +108,19 @@ fn offline_settings(dir: &Path, tiers: &[PathBuf]) -> Outcome<Settings> {
     // One that is not there is no reason to make a new one in its place.
     let (there, gone): (Vec<_>, Vec<_>) = places.partition(|dir| dir.join("tier.json").exists());
     settings.tiers = there.iter().map(|dir| config::tier_at(dir)).collect();
-    match (settings.tiers.is_empty(), gone.first()) {
-        (true, None) => settings.tiers.push(default_tier(dir)),
-        (true, Some(gone)) => {
-            return Err(Failure::general(format!(
-                "no tier of the store in {} is there, such as {}",
-                dir.display(),
-                gone.display()
-            ))
-            .with_help("are their disks mounted?"));
-        }
-        (false, _) => {}
+    if !settings.tiers.is_empty() {
+        return Ok(settings);
     }
-    Ok(settings)
+    let Some(gone) = gone.first() else {
+        settings.tiers.push(default_tier(dir));
+        return Ok(settings);
+    };
+    Err(Failure::general(format!(
+        "no tier of the store in {} is there, such as {}",
+        dir.display(),
+        gone.display()
+    ))
+    .with_help("are their disks mounted?"))
 }
 
 /// Where a tier is: at its recorded place, or below the store's directory if it was moved with that.
