@@ -18,7 +18,7 @@ from intarsia.trace.workload import Operation, with_pauses
 
 _FILE = re.compile(r"^# DXT, file_id: (\d+), file_name: ")
 _ROW = re.compile(r"^\s*X_(?P<module>\w+)\s+(?P<cells>.*)$")
-_KINDS = {"read": "read", "write": "write"}
+_KINDS = ("read", "write")
 #: Rank, kind, segment, offset, length, start and end; object storage targets may follow.
 _CELLS = 7
 HELP = "make it anew with: (darshan-parser LOG; darshan-dxt-parser LOG) > LOG.txt"
@@ -62,9 +62,11 @@ def is_row(line: str) -> bool:
 def _segment(source: str, number: int, cells: list[str]) -> tuple[int, Segment]:
     try:
         rank, kind, _, offset, size, began_s, ended_s = cells[:_CELLS]
-        made = Segment(_KINDS[kind], int(offset), int(size), float(began_s), float(ended_s))
+        if kind not in _KINDS:
+            raise ValueError(kind)
+        made = Segment(kind, int(offset), int(size), float(began_s), float(ended_s))
         return int(rank), _checked(source, f"line {number}", made)
-    except (ValueError, KeyError):
+    except ValueError:
         what = f"no segment of extended tracing: {' '.join(cells)[:60]!r}"
         raise TraceError(source, f"line {number}", what, HELP) from None
 
