@@ -585,6 +585,42 @@ fn a_tier_keeps_its_number() {
 }
 
 #[test]
+fn tiers_that_were_given_up_are_taken_back_and_the_lost_host_ends_with_the_last_of_them() {
+    each_engine(|ns| {
+        let node = |name: &str| NodeId(name.into());
+        let record = |host: &str, dir: &str| TierRecord {
+            host: host.into(),
+            dir: dir.into(),
+            class: TierClass::Ssd,
+            capacity_bytes: 1,
+        };
+        for (host, dir) in [("a", "/x"), ("a", "/y"), ("b", "/x")] {
+            ns.register_tier(&record(host, dir)).unwrap();
+        }
+        let (x, y, of_b) = (TierId(0), TierId(1), TierId(2));
+        let now = Timestamp { secs: 1, nanos: 0 };
+        ns.put_member(&node("a"), None, &MemberRecord::new(1, now)).unwrap();
+        let retired = ns.retire_tiers(&node("a"), &[x, y], now).unwrap();
+        assert_eq!(retired, Some(node("a.former1")));
+        let members = || ns.members().unwrap().into_iter().map(|(m, _)| m.0).collect::<Vec<_>>();
+        assert_eq!(members(), ["a", "a.former1"]);
+
+        let found = |id, dir: &str| (id, dir.to_owned());
+        let take = |found: &[(TierId, String)]| ns.take_back_tiers(&node("a"), found).unwrap();
+        assert_eq!(take(&[found(x, "/x"), found(of_b, "/z")]), [x], "what is b's stays b's");
+        assert_eq!(members(), ["a", "a.former1"], "it has one more");
+        assert_eq!(take(&[found(x, "/x")]), [], "nothing is new");
+        assert_eq!(take(&[found(x, "/x"), found(y, "/moved")]), [y]);
+        assert_eq!(members(), ["a"]);
+        let all = [record("a", "/x"), record("a", "/moved"), record("b", "/x")];
+        assert_eq!(ns.tiers().unwrap(), (0..).map(TierId).zip(all).collect::<Vec<_>>());
+        // Hosts whose names begin alike are others.
+        ns.register_tier(&record("a.former1x", "/v")).unwrap();
+        assert_eq!(take(&[found(TierId(3), "/v")]), []);
+    });
+}
+
+#[test]
 fn a_member_changes_only_from_what_it_was() {
     each_engine(|ns| {
         let (a, b) = (NodeId("a".into()), NodeId("b".into()));

@@ -2,7 +2,7 @@
 //!
 //! Owns that file.
 //! Asks the file system, and the caller for the numbers of tiers that several hosts share.
-//! Promises that a number is never given to another tier, that a tier of a store of one host keeps its number where it is
+//! Promises that a number is never given to another tier, that a tier keeps its number where it is
 //! moved, and that a directory of another store is refused.
 
 use std::collections::BTreeMap;
@@ -166,11 +166,7 @@ impl Identity {
         let Some(id) = tier_at(path, &self.store) else { return Ok(()) };
         let Some(known) = self.tiers.get_mut(usize::from(id.0)) else { return Ok(()) };
         if tier_at(known, &self.store) == Some(id) {
-            return Err(Error::Invalid(format!(
-                "directory {} is a copy of tier {id} of this store, which is at {}; name that one, or move it away if the copy is to take its place",
-                path.display(),
-                known.display()
-            )));
+            return Err(is_copy(id, path, known));
         }
         tracing::info!(%id, from = %known.display(), to = %path.display(), "a tier of this store was moved");
         path.clone_into(known);
@@ -186,9 +182,12 @@ impl Identity {
         Ok(id)
     }
 
-    /// Tiers of this host that other hosts know by these numbers.
+    /// Tiers of this host that other hosts know by these numbers. A directory has the tier that lies in it, whatever did before.
     pub(crate) fn keep_tiers(&mut self, tiers: impl IntoIterator<Item = (TierId, PathBuf)>) {
-        self.shared_tiers.extend(tiers.into_iter().map(|(id, dir)| (id.0, dir)));
+        for (id, dir) in tiers {
+            self.shared_tiers.retain(|_, known| *known != dir);
+            self.shared_tiers.insert(id.0, dir);
+        }
     }
 
     /// Forgets tiers that were on disks which are gone; their directories get new numbers.
@@ -211,6 +210,15 @@ impl Identity {
             .map_err(|e| Error::Invalid(format!("store identity: {e}")))?;
         replace_file(&dir.join("store.json"), &text)
     }
+}
+
+/// Says that a directory is a copy of a tier which is at its place.
+pub(crate) fn is_copy(id: TierId, copy: &Path, known: &Path) -> Error {
+    Error::Invalid(format!(
+        "directory {} is a copy of tier {id} of this store, which is at {}; name that one, or move it away if the copy is to take its place",
+        copy.display(),
+        known.display()
+    ))
 }
 
 fn make_store_directory(dir: &Path) -> Result<()> {

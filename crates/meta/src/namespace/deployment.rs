@@ -15,6 +15,8 @@ const FORMAT: u8 = 1;
 const TIER: &str = "tier";
 const MEMBER: &str = "member/";
 const DESCRIPTION: &str = "description";
+/// Between the name of a host and the number of what it was before it came back with empty disks.
+const FORMER: &str = ".former";
 const PAGE: usize = 1000;
 
 /// The partition with everything that is recorded of the deployment.
@@ -213,6 +215,44 @@ impl Namespace {
         Ok(Some(former))
     }
 
+    /// For a host that has found tiers of this store in directories of its own: records that it has them there, also those that
+    /// [`retire_tiers`](Self::retire_tiers) had given to a lost host, which ends with the last of its tiers. Returns the tiers
+    /// for which that was not so before. Tiers of other hosts stay theirs.
+    pub fn take_back_tiers(
+        &self,
+        host: &NodeId,
+        found: &[(TierId, String)],
+    ) -> Result<Vec<TierId>> {
+        let mut tiers = self.tiers()?;
+        let mut transaction = Transaction::in_partition(HOME);
+        let mut taken = Vec::new();
+        let is_ours = |tier: &TierRecord| tier.host == host.0 || is_former(host, &tier.host);
+        for (id, tier) in tiers.iter_mut().filter(|(_, tier)| is_ours(tier)) {
+            let Some((_, dir)) = found.iter().find(|(there, _)| there == id) else { continue };
+            let now = TierRecord { host: host.0.clone(), dir: dir.clone(), ..tier.clone() };
+            if now != *tier {
+                transaction.first.expect(Condition::Equals(tier_key(*id), encode(tier)?));
+                transaction.first.put(tier_key(*id), encode(&now)?);
+                taken.push(*id);
+                *tier = now;
+            }
+        }
+        if taken.is_empty() {
+            return Ok(taken);
+        }
+        let has_tiers = |name: &NodeId| tiers.iter().any(|(_, tier)| tier.host == name.0);
+        for (name, member) in self.members()? {
+            if is_former(host, &name.0) && !has_tiers(&name) {
+                transaction.first.expect(Condition::Equals(member_key(&name), encode(&member)?));
+                transaction.first.delete(member_key(&name));
+            }
+        }
+        if !self.commit(transaction)? {
+            return Err(Error::Busy(format!("another process is starting as {host}")));
+        }
+        Ok(taken)
+    }
+
     /// A name for the host as it was before, which no host has or had.
     fn former_name(&self, host: &NodeId, tiers: &[(TierId, TierRecord)]) -> Result<NodeId> {
         let members = self.members()?;
@@ -220,7 +260,7 @@ impl Namespace {
             members.iter().all(|(member, _)| member != name)
                 && tiers.iter().all(|(_, tier)| tier.host != name.0)
         };
-        (1u32..).map(|n| NodeId(format!("{host}.former{n}"))).find(is_free).ok_or_else(|| {
+        (1u32..).map(|n| NodeId(format!("{host}{FORMER}{n}"))).find(is_free).ok_or_else(|| {
             Error::Engine(format!("there is no name left for what {host} was before"))
         })
     }
@@ -298,6 +338,12 @@ impl Namespace {
             }
         }
     }
+}
+
+/// Whether `name` is that of what a host was before it came back with empty disks.
+fn is_former(host: &NodeId, name: &str) -> bool {
+    let number = name.strip_prefix(&host.0).and_then(|rest| rest.strip_prefix(FORMER));
+    number.is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
 fn tier_key(id: TierId) -> Key {

@@ -92,8 +92,8 @@ pub(crate) struct Cluster {
     /// The metadata, for members and tiers.
     directory: Namespace,
     peers: Peers,
-    /// The host of each tier. It changes only when a host comes back with empty disks: then its former tiers go to a new member,
-    /// which is lost.
+    /// The host of each tier. It changes only when a host comes back with empty disks, whose former tiers go to a new member
+    /// that is lost, and when these are found again, and that member ends.
     homes: TierHomes,
     /// The members when their records were read last.
     known: Known,
@@ -179,8 +179,12 @@ impl Cluster {
     /// Makes the members that live and have an address known as peers, by the records as they were read last.
     fn connect(&self) {
         let all = self.membership.all();
-        // A new member may be the one that the lost tiers of a host have gone to.
-        if self.known.renew(all.iter().map(|(node, _)| node.clone())) {
+        // A new member may be the one that the lost tiers of a host have gone to; and a host takes such tiers back when it starts.
+        let life = |(node, member): &(NodeId, MemberRecord)| Owner {
+            node: node.clone(),
+            epoch: member.epoch,
+        };
+        if self.known.renew(all.iter().map(life)) {
             self.homes.forget();
         }
         let others = all.into_iter().filter(|(node, _)| *node != self.me);

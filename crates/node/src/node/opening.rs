@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use intarsia_meta::engines::{EmbeddedEngine, EmbeddedOptions, MemoryEngine};
 use intarsia_meta::{MetaEngine, Namespace, RootSpec, TierRecord};
-use intarsia_store::{Tier, TierOptions};
+use intarsia_store::{Tier, TierOptions, tier_at};
 use intarsia_types::{Durability, Error, Result, TierClass, TierId, TierSpec};
 
 use crate::body::lower::OVERFLOW_NAME;
 use crate::clock::now;
-use crate::identity::Identity;
+use crate::identity::{Identity, is_copy};
 use crate::options::NodeOptions;
 use crate::space::tiers::clear_tier;
 
@@ -46,7 +46,8 @@ pub(super) fn open_parts(
 }
 
 /// Compares what the metadata knows of this host's tiers with the disks: a tier that is there goes on under its
-/// number, also when the host's directory is lost; one that is not, on a disk that was replaced, counts as that of a
+/// number, also when the host's directory is lost, when it was moved, or when it counted as that of a lost host because its disk
+/// was not there for a while; one that is not, on a disk that was replaced, counts as that of a
 /// lost host, so that its files are read from their other copies and copied anew.
 fn take_up_former(
     options: &NodeOptions,
@@ -54,12 +55,12 @@ fn take_up_former(
     namespace: &Namespace,
     is_new: bool,
 ) -> Result<()> {
+    take_back_found(options, identity, namespace)?;
     let is_configured =
         |dir: &str| options.tiers.iter().any(|spec| absolute(&spec.dir) == Path::new(dir));
     let own = namespace.tiers()?.into_iter().filter(|(_, tier)| tier.host == options.name.0);
-    let (there, missing): (Vec<_>, Vec<_>) = own.partition(|(id, tier)| {
-        intarsia_store::tier_at(Path::new(&tier.dir), &identity.store) == Some(*id)
-    });
+    let (there, missing): (Vec<_>, Vec<_>) =
+        own.partition(|(id, tier)| tier_at(Path::new(&tier.dir), &identity.store) == Some(*id));
     identity.keep_tiers(there.into_iter().map(|(id, tier)| (id, PathBuf::from(tier.dir))));
     // The capacity is recorded once a tier is in use; before, nothing is on it.
     let is_gone =
@@ -72,6 +73,35 @@ fn take_up_former(
             host = %options.name, %former, tiers = ?gone,
             "tiers of this host come back empty; what they held counts as that of a lost host"
         );
+    }
+    Ok(())
+}
+
+/// Takes the tiers of this store that lie in the directories of this host for its own, where they are not another host's.
+///
+/// # Errors
+/// [`Error::Invalid`] for a copy of a tier that is at its place.
+fn take_back_found(
+    options: &NodeOptions,
+    identity: &Identity,
+    namespace: &Namespace,
+) -> Result<()> {
+    let dirs = options.tiers.iter().map(|spec| absolute(&spec.dir));
+    let found: Vec<(TierId, PathBuf)> =
+        dirs.filter_map(|dir| Some((tier_at(&dir, &identity.store)?, dir))).collect();
+    for (id, known) in namespace.tiers()? {
+        let known_dir = Path::new(&known.dir);
+        let is_own =
+            known.host == options.name.0 && tier_at(known_dir, &identity.store) == Some(id);
+        let other = found.iter().find(|(there, dir)| *there == id && dir != known_dir);
+        if let Some((_, dir)) = other.filter(|_| is_own) {
+            return Err(is_copy(id, dir, known_dir));
+        }
+    }
+    let found = found.into_iter().map(|(id, dir)| (id, dir.to_string_lossy().into_owned()));
+    let back = namespace.take_back_tiers(&options.name, &found.collect::<Vec<_>>())?;
+    if !back.is_empty() {
+        tracing::warn!(host = %options.name, tiers = ?back, "tiers of this host were elsewhere before, or not there");
     }
     Ok(())
 }
