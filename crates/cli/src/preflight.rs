@@ -41,6 +41,9 @@ pub(crate) struct Plan {
     pub(crate) found_store: bool,
     /// Tiers of the store that are neither named nor there.
     pub(crate) missing_tiers: Vec<PathBuf>,
+    /// Tiers of a store of several hosts that are named, and of which nothing is there: their disks may not be mounted.
+    #[serde(default)]
+    pub(crate) gone_tiers: Vec<PathBuf>,
 }
 
 /// Looks at everything and changes nothing.
@@ -61,6 +64,23 @@ pub(crate) fn inspect(
 }
 
 impl Plan {
+    /// Refuses to go on without the tiers of which nothing is there, unless the user `accepts_loss`.
+    ///
+    /// # Errors
+    /// Usage.
+    pub(crate) fn check_gone_tiers(&self, host: &str, accepts_loss: bool) -> Outcome {
+        match self.gone_tiers.first().filter(|_| !accepts_loss) {
+            None => Ok(()),
+            Some(dir) => Err(Failure::usage(format!(
+                "the store has a tier at {} on {host}, and nothing of it is there",
+                dir.display()
+            ))
+            .with_help(
+                "is its disk mounted? If it was moved, name it where it is now; if it was replaced, go on without its files by --accept-loss",
+            )),
+        }
+    }
+
     /// Clears what dead nodes left and makes the mount point with the given permissions.
     pub(crate) fn apply(&self, settings: &Settings, registry: &Registry, mode: u32) -> Outcome {
         for mount in &self.clear_stale_mounts {
@@ -214,7 +234,7 @@ fn check_directories(settings: &Settings, plan: &mut Plan) -> Outcome {
     let identity = Identity::of(&settings.dir);
     check_lasting(settings, &identity)?;
     plan.missing_tiers = identity.check_tiers(settings)?;
-    identity.check_mounted(settings)?;
+    plan.gone_tiers = identity.gone_tiers(settings)?;
     if plan.found_store && settings.dir.is_dir() {
         check_not_foreign(&settings.dir)?;
     }

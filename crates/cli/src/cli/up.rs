@@ -54,7 +54,8 @@ pub(crate) struct Up {
     #[arg(long, value_name = "N", conflicts_with = "meta")]
     pub(crate) meta_hosts: Option<usize>,
     /// With several hosts, after some were lost: go on with an older copy of the part of the names of which no newer one
-    /// is there, what was changed since then is not in it; and, with one host alone, with one copy of each change
+    /// is there, what was changed since then is not in it; without the files of tiers of which nothing is there; and, with
+    /// one host alone, with one copy of each change
     #[arg(long, conflicts_with = "join")]
     pub(crate) accept_loss: bool,
     /// What is encrypted between several hosts: metadata, all, or off; that a host belongs is proved in

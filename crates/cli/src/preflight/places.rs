@@ -130,19 +130,22 @@ impl Identity {
         .with_help(format!("name it, as before: {named}; or, to go on without its files, move it away")))
     }
 
-    /// Refuses a tier that the store has at a place where nothing is: a new one would be founded there, which hides what is made in
-    /// it as soon as the disk is mounted over it. What lies in memory is gone after a restart of the machine, and is made anew.
+    /// The named tiers of a store of several hosts at whose places nothing is: new ones would be founded there, which hide what is
+    /// made in them as soon as their disks are mounted over them. What lies in memory is gone after a restart of the machine, and
+    /// is made anew.
     ///
     /// # Errors
-    /// Usage.
-    pub(super) fn check_mounted(&self, settings: &Settings) -> Outcome {
+    /// Usage, in a store of one host, whose other directories could take the place of such a tier.
+    pub(super) fn gone_tiers(&self, settings: &Settings) -> Outcome<Vec<PathBuf>> {
         if self.is_volatile {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let is_gone = |dir: &&PathBuf| {
             has_tier_at(settings, dir) && !dir.join("tier.json").exists() && !lies_in_memory(dir)
         };
-        let Some(dir) = self.tiers.iter().find(is_gone) else { return Ok(()) };
+        let Some(dir) = self.tiers.iter().find(is_gone) else {
+            return Ok(self.shared_tiers.values().filter(is_gone).cloned().collect());
+        };
         Err(Failure::usage(format!(
             "the store in {} has a tier at {}, and nothing of it is there",
             settings.dir.display(),

@@ -64,7 +64,7 @@ fn conclude(summary: &Value, forget: bool) {
         output::message(&format!("{} removed.", number(summary, "removed")));
     } else if count > 0 {
         output::message(if hosts.iter().all(is_former) {
-            "Their host came back with empty disks, so they are gone; --forget removes their names."
+            "Their host came back without the disks that they lay on. They are back when it starts with these again; else --forget removes their names."
         } else {
             "They can be read again when the host is back. If it will not be, --forget removes them."
         });

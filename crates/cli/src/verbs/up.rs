@@ -48,6 +48,7 @@ pub(crate) fn run(arguments: &Up, global: &Global) -> Outcome<Exit> {
         fuse_device: arguments.place.fuse_device.clone(),
     };
     let plan = preflight::inspect(&settings, &conditions, &Registry::of_user()?)?;
+    plan.check_gone_tiers(&settings.name, arguments.accept_loss)?;
     if arguments.dry_run {
         show_plan(&settings, &plan, arguments.json)?;
         return Ok(Exit::Ok);

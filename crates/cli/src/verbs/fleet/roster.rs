@@ -233,6 +233,47 @@ pub(super) fn warning(assembly: &Assembly) -> Option<String> {
     ))
 }
 
+/// What a user must know who goes on without tiers of which nothing is there.
+///
+/// # Errors
+/// Usage, where that was not asked for.
+pub(super) fn without_tiers(
+    seen: &BTreeMap<NodeId, Inspection>,
+    accepts_loss: bool,
+) -> Outcome<Option<String>> {
+    seen.iter().try_for_each(|(host, s)| s.plan.check_gone_tiers(&host.0, accepts_loss))?;
+    let of_host = |(host, found): (&NodeId, &Inspection)| {
+        let dirs = found.plan.gone_tiers.iter();
+        dirs.map(|dir| format!("{} on {host}", dir.display())).collect::<Vec<_>>()
+    };
+    let gone: Vec<String> = seen.iter().flat_map(of_host).collect();
+    Ok((!gone.is_empty()).then(|| {
+        format!(
+            "nothing is there of {}; what lies there alone counts as lost until the host starts with its disk again, and 'intarsia lost' lists it",
+            gone.join(", ")
+        )
+    }))
+}
+
+/// What a user must know whose hosts `to_start` have nothing of the store in their directories.
+pub(super) fn come_empty(
+    store: &Deployment,
+    to_start: &[NodeId],
+    seen: &BTreeMap<NodeId, Inspection>,
+) -> Option<String> {
+    if store.durability == Durability::Memory {
+        return None;
+    }
+    let is_empty = |host: &&NodeId| seen.get(*host).is_some_and(|found| found.bundle.is_none());
+    let names: Vec<&str> = to_start.iter().filter(is_empty).map(|host| host.0.as_str()).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "nothing of the store is in the directory of {}; what lay on disks that are not there counts as lost until the host starts with them again, and 'intarsia lost' lists it",
+            names.join(", ")
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

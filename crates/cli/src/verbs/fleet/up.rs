@@ -127,7 +127,10 @@ fn plan(
             let mut assembly = roster::assemble(&hosts.members, &store.deployment, seen)?;
             let accepts_loss = request.arguments.accept_loss;
             let more = roster::recover(&mut assembly, &mut store, seen, accepts_loss)?;
+            let without = roster::without_tiers(seen, accepts_loss)?;
+            let empty = roster::come_empty(&store.deployment, &to_start, seen);
             let warnings = roster::warning(&assembly).into_iter().chain(more);
+            let warnings = warnings.chain(without).chain(empty);
             let warning = warnings.reduce(|a, b| format!("{a}\n{b}"));
             let bundle = store.bundle.describing(&store.deployment).map_err(|e| general(&e))?;
             Ok(Plan { bundle, assembly, is_new: false, to_start, warning })
