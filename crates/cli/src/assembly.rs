@@ -1,5 +1,7 @@
 //! How the hosts of a store begin together, as an `up` that has looked at all of them found it.
 
+use std::collections::BTreeSet;
+
 use intarsia_types::NodeId;
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +21,12 @@ pub(crate) struct Assembly {
     /// Metadata servers that go on with what they had set aside.
     #[serde(default)]
     pub(crate) restored: Vec<(NodeId, u16)>,
+    /// The names in their Cluster under which metadata servers begin again with what they have.
+    #[serde(default)]
+    pub(crate) identities: BTreeSet<String>,
+    /// Metadata servers that go on with an older copy, and the names of the last primaries of their shards.
+    #[serde(default)]
+    pub(crate) successors: Vec<(NodeId, u16, String)>,
     /// Slots of the metadata of which no copy is left, and whose names are given up.
     #[serde(default)]
     pub(crate) emptied: Vec<(u16, u16)>,

@@ -68,8 +68,12 @@ struct Remedy {
 pub struct Plan {
     /// Servers that go on with what they had set aside, put back.
     pub restored: Vec<ServerName>,
-    /// Replicas that had copied everything and shall not take over: another has more, or as much.
+    /// Servers that had everything and shall not take over: others have more, or as much.
     pub passed_over: Vec<ServerName>,
+    /// The names under which servers begin again with what they have.
+    pub identities: BTreeSet<ServerId>,
+    /// Servers that go on with an older copy, with the names of the last primaries of their shards.
+    pub successors: Vec<(ServerName, ServerId)>,
     /// Slots of which no copy is left, and whose names are given up.
     pub emptied: Vec<(u16, u16)>,
     /// What may be missing then, in words; none when nothing is.
@@ -98,9 +102,12 @@ pub fn plan(deployment: &Deployment, kept: &[(NodeId, Kept)], accepts_loss: bool
         if found.is_aside {
             plan.restored.push(found.survivor.name.clone());
         }
+        plan.successors.push((found.survivor.name.clone(), id));
         witnesses.retain(|witness| witness.survivor.name != found.survivor.name);
         witnesses.push(Witness { survivor: found.survivor, view: found.as_heir });
     }
+    plan.pass_over_deposed(&witnesses);
+    plan.identities = identities(kept, &plan.restored);
     let remedy = remedy(deployment, &witnesses);
     if !remedy.lost.is_empty() {
         let has_root = remedy.lost.iter().any(|(first, _)| *first <= LAST_OF_ROOT);
@@ -130,6 +137,33 @@ pub fn plan(deployment: &Deployment, kept: &[(NodeId, Kept)], accepts_loss: bool
     Ok(plan)
 }
 
+impl Plan {
+    /// Passes over those that take themselves for primaries of slots which others hold under later epochs: they copy from these.
+    fn pass_over_deposed(&mut self, witnesses: &[Witness]) {
+        let owners = last_owners(witnesses);
+        let is_deposed = |me: &Peer| me.has_slots() && !owners.contains_key(&me.id);
+        let deposed = witnesses.iter().filter(|w| w.view.myself().is_some_and(is_deposed));
+        let names = deposed.map(|w| &w.survivor.name);
+        let others = names.filter(|name| self.successors.iter().all(|(heir, _)| heir != *name));
+        self.passed_over.extend(others.cloned());
+    }
+}
+
+/// The names of the servers that have data, and of those that go on with what they had set aside.
+fn identities(kept: &[(NodeId, Kept)], restored: &[ServerName]) -> BTreeSet<ServerId> {
+    let id = |(host, kept): &(NodeId, Kept)| {
+        let is_restored =
+            restored.iter().any(|name| name.host == *host && name.number == kept.number);
+        let map = match &kept.aside {
+            Some(aside) if is_restored => &aside.map,
+            _ if kept.has_data => &kept.map,
+            _ => return None,
+        };
+        Some(Topology::parse_file(map).ok()?.myself()?.id.clone())
+    };
+    kept.iter().filter_map(id).collect()
+}
+
 fn utc(since_s: i64) -> String {
     let since = Duration::from_secs(u64::try_from(since_s).unwrap_or_default());
     humantime::format_rfc3339_seconds(std::time::UNIX_EPOCH + since).to_string()
@@ -156,7 +190,7 @@ struct Found {
 /// The newest copy of the shard of a primary: what somebody has set aside, or what a server has that was away while
 /// another became the primary.
 fn best_older(kept: &[(NodeId, Kept)], witnesses: &[Witness], id: &ServerId) -> Option<Found> {
-    let peers = || witnesses.iter().flat_map(|witness| witness.view.peers());
+    let peers = || witnesses.iter().flat_map(|witness| witness.view.all());
     let last = peers().filter(|peer| peer.id == *id).max_by_key(|peer| peer.config_epoch)?;
     let owners = last_owners(witnesses);
     let found = copies(kept).filter_map(|copy| {
@@ -164,7 +198,7 @@ fn best_older(kept: &[(NodeId, Kept)], witnesses: &[Witness], id: &ServerId) -> 
         let myself = view.myself()?;
         let reign = match &myself.role {
             Role::Primary(_) => myself,
-            Role::Replica(primary) => view.by_id(primary)?,
+            Role::Replica(primary) => view.all().find(|peer| peer.id == *primary)?,
         };
         if !reign.shares_slots(last) || (!copy.is_aside && owners.contains_key(&reign.id)) {
             return None;
@@ -175,7 +209,7 @@ fn best_older(kept: &[(NodeId, Kept)], witnesses: &[Witness], id: &ServerId) -> 
         };
         let is_alone = peers().filter(|peer| peer.is_replica_of(id)).all(is_here);
         let followed_at_once =
-            reign.id == *id || view.by_id(id).is_some_and(|p| p.is_replica_of(&reign.id));
+            reign.id == *id || view.all().any(|p| p.id == *id && p.is_replica_of(&reign.id));
         Some(Found {
             survivor: Survivor { name: copy.name.clone(), is_complete: true },
             as_heir: view.clone().with_myself_following(last),
@@ -347,7 +381,7 @@ fn last_owners(witnesses: &[Witness]) -> BTreeMap<ServerId, Vec<(u16, u16)>> {
     let alive: BTreeSet<&ServerId> =
         witnesses.iter().filter_map(|w| Some(&w.view.myself()?.id)).collect();
     let mut owners: Vec<Option<(u64, bool, &ServerId)>> = vec![None; usize::from(SLOTS)];
-    for peer in witnesses.iter().flat_map(|w| w.view.peers()).filter(|p| p.has_slots()) {
+    for peer in witnesses.iter().flat_map(|w| w.view.all()).filter(|p| p.has_slots()) {
         let Role::Primary(ranges) = &peer.role else { continue };
         let claim = Some((peer.config_epoch, alive.contains(&peer.id), &peer.id));
         for range in ranges {
@@ -371,7 +405,7 @@ fn last_owners(witnesses: &[Witness]) -> BTreeMap<ServerId, Vec<(u16, u16)>> {
 
 /// The hosts that had a primary or its replicas.
 fn holders(deployment: &Deployment, witnesses: &[Witness], id: &ServerId) -> BTreeSet<NodeId> {
-    let peers = witnesses.iter().flat_map(|w| w.view.peers());
+    let peers = witnesses.iter().flat_map(|w| w.view.all());
     let of_shard = peers.filter(|peer| peer.id == *id || peer.is_replica_of(id));
     let host = |peer: &Peer| deployment.server_at(peer.address.ip, peer.address.port);
     of_shard.filter_map(host).map(|name| name.host).collect()

@@ -10,6 +10,7 @@
 
 mod aside;
 mod kept;
+mod map;
 mod program;
 mod removed;
 mod settings;
@@ -31,7 +32,8 @@ use crate::private;
 use crate::process::{Process, wait_readable};
 
 pub use aside::restore_aside;
-pub use kept::{Aside, Kept, has_any_formed, kept};
+pub use kept::{Aside, Kept, has_any_formed, kept, map_of};
+pub use map::correct_map;
 pub use program::Program;
 pub(crate) use settings::NO_ELECTION;
 pub use settings::{Replication, Settings};

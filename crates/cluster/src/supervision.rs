@@ -164,7 +164,7 @@ impl Watch {
     /// How the servers of this host are to begin, if `start` tells what lies there: after a crash, while the others
     /// go on, as any server that died. What a host that lost its power has on its disk is less than what its
     /// replicas have, and a log that was cut need not even be readable. The same for a host that comes with nothing to
-    /// a store whose servers began on it too.
+    /// a store whose servers began on it too, and for one that comes with older disks than its last ones.
     #[must_use]
     pub fn how_to_begin(&self, start: Start) -> Begin {
         let may_have_lost = match start {
@@ -175,7 +175,30 @@ impl Watch {
         if may_have_lost && is_replicated && self.others_go_on() {
             return Begin::Join;
         }
+        if start == Start::Kept && is_replicated && self.is_replaced() {
+            return Begin::Join;
+        }
         Begin::Form(start)
+    }
+
+    /// Whether the others know another server at the address of one whose data lies here. The replicas of that other server would
+    /// copy this one, for they do not ask who it is.
+    fn is_replaced(&self) -> bool {
+        let own = crate::servers::kept(&self.dir).into_iter().filter_map(|kept| {
+            let name = ServerName { host: self.host.clone(), number: kept.number };
+            let address = self.settings(&name).ok()?.address;
+            Some((Topology::parse_file(&kept.map).ok()?.myself()?.id.clone(), address))
+        });
+        let own: Vec<_> = own.collect();
+        let others = self.deployment.hosts_to_ask().filter(|member| member.name != self.host);
+        let addresses: Vec<_> = others.filter_map(|member| member.server(0).ok()).collect();
+        let view = first_answer(&self.keeper(), addresses, Topology::ask);
+        view.is_ok_and(|view| {
+            own.iter().any(|(id, address)| {
+                let there = view.by_address(address.ip, address.port);
+                view.by_id(id).is_none() && there.is_some_and(|there| there.id != *id)
+            })
+        })
     }
 
     /// Whether the other hosts have a Cluster that works without this one: not one that is just starting too.

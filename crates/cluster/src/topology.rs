@@ -1,7 +1,7 @@
 //! What one server of a Cluster knows of all of them: the answer of CLUSTER NODES.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::ops::RangeInclusive;
 
 use intarsia_types::{Error, Result};
@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::client::Connection;
 use crate::deployment::ServerAddress;
+
+const UNKNOWN: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 /// Hash slots of a Cluster.
 pub const SLOTS: u16 = 16_384;
@@ -117,6 +119,9 @@ impl Peer {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Topology {
     peers: Vec<Peer>,
+    /// Servers without an address (flag `noaddr`), as others are at the ones that they had. Nothing can be done with them but to
+    /// forget them, which the servers do themselves; but slots may still be theirs.
+    departed: Vec<Peer>,
 }
 
 impl Topology {
@@ -136,15 +141,14 @@ impl Topology {
     /// # Errors
     /// With the line that cannot be read.
     pub fn parse(text: &str) -> std::result::Result<Self, String> {
-        let mut peers = Vec::new();
+        let mut found = Self::default();
         for line in text.lines().filter(|l| !l.trim().is_empty()) {
-            match peer(line) {
-                Some(Parsed::Peer(found)) => peers.push(found),
-                Some(Parsed::Addressless) => {}
-                None => return Err(format!("CLUSTER NODES has a line of another form: '{line}'")),
-            }
+            let Some((peer, has_address)) = peer(line) else {
+                return Err(format!("CLUSTER NODES has a line of another form: '{line}'"));
+            };
+            if has_address { found.peers.push(peer) } else { found.departed.push(peer) }
         }
-        Ok(Self { peers })
+        Ok(found)
     }
 
     /// Reads what a server has written down, which is the same and a line of its own numbers.
@@ -171,6 +175,11 @@ impl Topology {
     #[must_use]
     pub fn peers(&self) -> &[Peer] {
         &self.peers
+    }
+
+    /// The servers, and those at whose addresses others are now.
+    pub fn all(&self) -> impl Iterator<Item = &Peer> {
+        self.peers.iter().chain(&self.departed)
     }
 
     /// The server asked.
@@ -227,14 +236,8 @@ fn lowest_slot(peer: &Peer) -> u16 {
     }
 }
 
-enum Parsed {
-    Peer(Peer),
-    /// Flag `noaddr`: nothing can be done with it but to forget it, which the servers do themselves.
-    Addressless,
-}
-
-/// `id ip:port@bus[,name…] flags primary ping pong epoch link slots…`
-fn peer(line: &str) -> Option<Parsed> {
+/// `id ip:port@bus[,name…] flags primary ping pong epoch link slots…`, and whether it has an address.
+fn peer(line: &str) -> Option<(Peer, bool)> {
     let mut words = line.split_ascii_whitespace();
     let id = words.next().and_then(server_id)?;
     let place = words.next()?;
@@ -242,9 +245,6 @@ fn peer(line: &str) -> Option<Parsed> {
     let follows = words.next()?;
     let config_epoch = words.nth(2)?.parse().ok()?;
     let _link = words.next()?;
-    if flags.contains(&"noaddr") {
-        return Some(Parsed::Addressless);
-    }
     let role = if follows == "-" {
         Role::Primary(words.filter(|w| !w.starts_with('[')).map(slots).collect::<Option<_>>()?)
     } else {
@@ -258,25 +258,24 @@ fn peer(line: &str) -> Option<Parsed> {
         () => Health::Up,
     };
     let (is_self, is_barred) = (has("myself"), has("nofailover"));
-    let address = address(place)?;
-    Some(Parsed::Peer(Peer { id, address, is_self, role, health, is_barred, config_epoch }))
+    let has_address = !has("noaddr");
+    let nowhere = || ServerAddress { ip: UNKNOWN, port: 0, bus_port: 0 };
+    let address = if has_address { address(place)? } else { nowhere() };
+    let peer = Peer { id, address, is_self, role, health, is_barred, config_epoch };
+    Some((peer, has_address))
 }
 
 /// 40 hexadecimal digits. Names go back to servers as arguments, so nothing else passes.
-fn server_id(text: &str) -> Option<ServerId> {
+pub(crate) fn server_id(text: &str) -> Option<ServerId> {
     (text.len() == 40 && text.bytes().all(|b| b.is_ascii_hexdigit()))
         .then(|| ServerId(text.to_owned()))
 }
 
 /// `ip:port@bus[,hostname[,…]]`; a server that has met nobody does not know its own address yet.
-fn address(text: &str) -> Option<ServerAddress> {
+pub(crate) fn address(text: &str) -> Option<ServerAddress> {
     let (ip_and_port, rest) = text.split_once('@')?;
     let (ip, port) = ip_and_port.rsplit_once(':')?;
-    let ip = if ip.is_empty() {
-        IpAddr::from([0, 0, 0, 0])
-    } else {
-        ip.trim_matches(['[', ']']).parse().ok()?
-    };
+    let ip = if ip.is_empty() { UNKNOWN } else { ip.trim_matches(['[', ']']).parse().ok()? };
     let bus_port = rest.split(',').next()?.parse().ok()?;
     Some(ServerAddress { ip, port: port.parse().ok()?, bus_port })
 }
@@ -317,6 +316,7 @@ mod tests {
     fn reads_what_servers_answer() {
         let topology = Topology::parse(&example()).unwrap();
         assert_eq!(topology.peers().len(), 3, "one without an address is left out");
+        assert_eq!(topology.all().count(), 4);
         let primary = topology.myself().unwrap();
         assert_eq!((primary.id.0.as_str(), primary.slot_count()), (B, 5462));
         assert_eq!(topology.primaries(), [primary]);

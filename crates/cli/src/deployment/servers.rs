@@ -5,13 +5,14 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use intarsia_cluster::client::{Access, KEEPER_USER};
-use intarsia_cluster::deployment::{Deployment, Member, ServerName};
+use intarsia_cluster::deployment::{Deployment, Member, ServerAddress, ServerName};
 use intarsia_cluster::formation;
 use intarsia_cluster::process::Process;
 use intarsia_cluster::recovery::{self, Survivor};
 use intarsia_cluster::secrets::Secrets;
 use intarsia_cluster::servers::{self, Program, Start};
 use intarsia_cluster::supervision::{Begin, HostSeen, Roster, Supervisor, Watch};
+use intarsia_cluster::topology::ServerId;
 use intarsia_meta::engines::RedisEngine;
 use intarsia_node::{HostPresence, Node};
 use intarsia_types::{Durability, NodeId, Result};
@@ -166,6 +167,30 @@ impl ServerStart<'_> {
         let kept = self.assembly.iter().flat_map(|assembly| &assembly.kept);
         for one in kept.filter(|one| one.host == *self.host && !one.is_complete) {
             servers::note_incomplete(&self.dir.join(one.number.to_string()))?;
+        }
+        self.assembly.map_or(Ok(()), |assembly| self.correct_maps(assembly))
+    }
+
+    /// Has the servers of this host forget where those were that do not begin again: others may come to these addresses.
+    fn correct_maps(&self, assembly: &Assembly) -> Result<()> {
+        if assembly.identities.is_empty() {
+            return Ok(());
+        }
+        let comes_anew = |address: &ServerAddress| {
+            let name = self.deployment.server_at(address.ip, address.port);
+            name.is_some_and(|name| assembly.present.contains(&name.host))
+        };
+        let is_gone = |id: &ServerId, address: &ServerAddress| {
+            !assembly.identities.contains(&id.0) && comes_anew(address)
+        };
+        for one in assembly.kept.iter().filter(|one| one.host == *self.host) {
+            let of_one = assembly
+                .successors
+                .iter()
+                .filter(|(host, number, _)| (host, *number) == (&one.host, one.number));
+            let learn: Vec<ServerId> = of_one.map(|(.., of)| ServerId(of.clone())).collect();
+            let dir = self.dir.join(one.number.to_string());
+            servers::correct_map(&dir, &is_gone, &learn.iter().collect::<Vec<_>>())?;
         }
         Ok(())
     }

@@ -58,7 +58,7 @@ fn kept_in(number: u16, dir: &Path) -> Option<Kept> {
     let has_data = has_data(dir);
     let is_there = has_data || aside.is_some();
     let since_s = changed_s(&dir.join(MAP)).unwrap_or_default();
-    is_there.then(|| Kept { number, has_data, is_complete, map: map_in(dir), since_s, aside })
+    is_there.then(|| Kept { number, has_data, is_complete, map: map_of(dir), since_s, aside })
 }
 
 /// When a file or directory was last changed, in seconds since 1970.
@@ -77,11 +77,13 @@ fn aside_in(dir: &Path) -> Option<Aside> {
         return None;
     }
     let since_s = changed_s(&aside)?;
-    let map = if aside.join(MAP).exists() { map_in(&aside) } else { map_in(dir) };
+    let map = if aside.join(MAP).exists() { map_of(&aside) } else { map_of(dir) };
     Some(Aside { map, since_s })
 }
 
-fn map_in(dir: &Path) -> String {
+/// What the server in a directory last knew of the Cluster; empty where there is none.
+#[must_use]
+pub fn map_of(dir: &Path) -> String {
     std::fs::read_to_string(dir.join(MAP)).unwrap_or_default()
 }
 

@@ -64,17 +64,21 @@ impl Host {
 
     /// What a dead server that the Cluster knows as `old` starts with; none as long as its shard still sees to itself.
     fn how_to_start(&mut self, index: usize, old: &Peer, view: &Topology) -> Option<Start> {
+        // What lies there may be older disks of the host, and of another shard.
+        let is_of_old = self.goes_by(index).is_none_or(|id| id == old.id);
         match heir(view, old) {
             Heir::Promoted => match &old.role {
                 Role::Replica(primary) => self.how_to_start_replica(index, view.by_id(primary)),
                 Role::Primary(_) => Some(Start::Empty),
             },
             // There is no other copy, so what it has on its disk is the best there is.
-            Heir::None if self.has_data(index) => self.has_waited(index).then_some(Start::Kept),
+            Heir::None if is_of_old && self.has_data(index) => {
+                self.has_waited(index).then_some(Start::Kept)
+            }
             // An empty server there would take the address away from the one that is gone: the others would then know of
             // none, never give it up, and elect nobody in its place (seen with Redis 7.0.15).
             Heir::None => None,
-            Heir::Waiting if self.has_only_copy(index, old, view) => {
+            Heir::Waiting if is_of_old && self.has_only_copy(index, old, view) => {
                 self.has_waited(index).then_some(Start::Kept)
             }
             Heir::Waiting => {
@@ -103,6 +107,12 @@ impl Host {
                     .is_some_and(|old| !matches!(heir(&says, old), Heir::Promoted))
             })
         })
+    }
+
+    /// The name in the Cluster of what lies in the directory of a server.
+    fn goes_by(&self, index: usize) -> Option<ServerId> {
+        let map = servers::map_of(&self.dir_of(index)?);
+        Some(Topology::parse_file(&map).ok()?.myself()?.id.clone())
     }
 
     /// Whether a server has something to go on with; in memory alone none ever has.
