@@ -143,6 +143,14 @@ impl Cluster {
         self.up(&[]);
     }
 
+    /// As [`up_again`](Self::up_again), also without what is lost.
+    ///
+    /// # Panics
+    /// When it does not come up.
+    pub fn up_accepting_loss(&self) {
+        self.up(&["--accept-loss"]);
+    }
+
     /// As [`restart`](Self::restart).
     ///
     /// # Panics

@@ -93,6 +93,11 @@ fn a_host_that_comes_back_with_empty_disks_at_once_starts_no_server_empty() {
 }
 
 #[test]
+fn a_host_that_has_older_disks_again_takes_nothing_from_the_others() {
+    holds(&["DisksReturned-Up", "DisksReturned-UpFewer", "CrashedReturned-Up"]);
+}
+
+#[test]
 fn down_purge_deletes_everything_also_when_the_store_is_down_or_a_host_was_lost() {
     holds(&["Down-DownPurge", "CrashedHost-DownPurge", "CrashedRemoved-DownPurge"]);
 }
@@ -175,7 +180,7 @@ fn a_host_that_finishes_slowly_keeps_its_metadata_until_then() {
 fn come_back_without(cluster: &Cluster, lost: &Path) {
     cluster.kill_host(3);
     fs::remove_dir_all(lost).unwrap();
-    cluster.up_again();
+    cluster.up_accepting_loss();
 }
 
 #[test]

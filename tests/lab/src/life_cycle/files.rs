@@ -32,10 +32,19 @@ pub(crate) fn prepare(world: &World, hosts: &[usize]) -> Result<Vec<String>, Str
         (said.code == Some(0)).then_some(()).ok_or_else(refused)
     })
     .map_err(|e| e.to_string())?;
+    more(world, hosts, 0)
+}
+
+/// Makes some more files by each host; others than in another `round`.
+///
+/// # Errors
+/// What failed, in words.
+pub(crate) fn more(world: &World, hosts: &[usize], round: u64) -> Result<Vec<String>, String> {
     let mut names = Vec::new();
     for n in hosts {
         for len in [700, 90_000] {
-            let name = name_of(u64::from(u32::try_from(*n).unwrap_or(0)) * 1000 + len, len);
+            let host = u64::from(u32::try_from(*n).unwrap_or(0));
+            let name = name_of((round * 10 + host) * 1000 + len, len);
             let path = world.mount(*n).join(DIR).join(&name);
             patiently(|| put(&path)).map_err(|e| format!("{}: {e}", path.display()))?;
             names.push(name);

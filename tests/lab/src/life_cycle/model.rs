@@ -249,7 +249,7 @@ fn come_to(world: &World, case: &Case, findings: &mut Findings) -> Result<Vec<St
     }
     let arm = case.arm(Arm::Before);
     say(world.up(&ALL, &[]), arm.as_deref())?;
-    let names = files::prepare(world, &ALL)?;
+    let mut names = files::prepare(world, &ALL)?;
     match case.state {
         State::Never | State::Abandoned | State::Up => {}
         State::Down => say(world.down(&ALL, &[]), None)?,
@@ -262,6 +262,18 @@ fn come_to(world: &World, case: &Case, findings: &mut Findings) -> Result<Vec<St
         State::CrashedRemoved => {
             world.kill_host(2);
             world.remove_disks(2);
+        }
+        State::DisksReturned | State::CrashedReturned => {
+            say(world.down(&ALL, &[]), None)?;
+            let disks = world.take_disks(2);
+            say(world.up(&ALL, &[]), None)?;
+            names.extend(files::more(world, &ALL, 1)?);
+            if case.state == State::DisksReturned {
+                say(world.down(&ALL, &[]), None)?;
+            } else {
+                world.kill_host(2);
+            }
+            world.return_disks(2, disks);
         }
         State::LeftUp | State::LeftDown => {
             say(world.about(&["leave", "n3"], 1, &[]), None)?;

@@ -40,6 +40,8 @@ struct Story<'a> {
     /// Of a host that was taken out single copies may have been on the way; one that lost its disks may have had the
     /// only ones of what was written, and named, while another host was away.
     may_be: Losses,
+    /// The host whose disks are gone, and where they are.
+    away: Option<(usize, PathBuf)>,
 }
 
 /// Tells the stories, several at once. What is wrong is printed as it is found.
@@ -104,6 +106,7 @@ fn tell_one(world: &World, plan: &Stories, seed: u64) -> (Findings, usize) {
         writers: Vec::new(),
         names: Vec::new(),
         may_be: Losses::None,
+        away: None,
     };
     let acknowledged = match story.begin() {
         Ok(()) => {
@@ -200,7 +203,7 @@ impl Story<'_> {
     fn step(&mut self) {
         let hosts = self.hosts();
         let host = *self.random.choose(&hosts);
-        match self.random.below(20) {
+        match self.random.below(21) {
             // A host that has lost its disks would found a store of its own.
             6 if self.world.store(host).join("store.json").exists() => {
                 self.verb(&self.world.up(&[host], &[]));
@@ -239,8 +242,14 @@ impl Story<'_> {
                 if self.may_be != Losses::Names && self.random.below(2) == 0 && hosts.len() > 2 {
                     self.findings.history.push(format!("(the disks of n{host} are gone)"));
                     self.may_be = Losses::Names;
-                    self.world.remove_disks(host);
+                    self.away = Some((host, self.world.take_disks(host)));
                 }
+            }
+            19 => {
+                let Some((host, away)) = self.away.take() else { return };
+                self.findings.history.push(format!("(n{host} loses its power and has them again)"));
+                self.world.kill_host(host);
+                self.world.return_disks(host, away);
             }
             _ if self.writers.is_empty() => self.start_writers(),
             _ => self.stop_writers(),

@@ -14,6 +14,8 @@ pub(crate) enum State {
     CrashedHost,
     DisksRemoved,
     CrashedRemoved,
+    DisksReturned,
+    CrashedReturned,
     LeftUp,
     LeftDown,
     PartlyUp,
@@ -60,7 +62,7 @@ pub(crate) struct Story {
 }
 
 impl State {
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::Never,
         Self::Abandoned,
         Self::Up,
@@ -69,6 +71,8 @@ impl State {
         Self::CrashedHost,
         Self::DisksRemoved,
         Self::CrashedRemoved,
+        Self::DisksReturned,
+        Self::CrashedReturned,
         Self::LeftUp,
         Self::LeftDown,
         Self::PartlyUp,
@@ -85,6 +89,12 @@ impl State {
             Self::CrashedHost => "up; node and metadata servers of n2 were killed",
             Self::DisksRemoved => "down; the directories of n2 are gone",
             Self::CrashedRemoved => "up; all of n2 was killed and its directories are gone",
+            Self::DisksReturned => {
+                "down; n2 has the directories again without which the store was up since"
+            }
+            Self::CrashedReturned => {
+                "up; all of n2 was killed and it has the directories again without which the store came up"
+            }
             Self::LeftUp => "up on n1 and n2; n3 has left and is down",
             Self::LeftDown => "down; n3 has left",
             Self::PartlyUp => "up on n1 and n2; n3 was not named",
@@ -94,8 +104,12 @@ impl State {
 
     /// Whether hosts of the store serve.
     const fn serves(self) -> bool {
-        use State::{CrashedHost, CrashedNode, CrashedRemoved, LeftUp, PartlyUp, Up};
-        matches!(self, Up | CrashedNode | CrashedHost | CrashedRemoved | LeftUp | PartlyUp)
+        use State::{
+            CrashedHost, CrashedNode, CrashedRemoved, CrashedReturned, LeftUp, PartlyUp, Up,
+        };
+        let is_crashed =
+            matches!(self, CrashedNode | CrashedHost | CrashedRemoved | CrashedReturned);
+        is_crashed || matches!(self, Up | LeftUp | PartlyUp)
     }
 }
 
@@ -141,34 +155,37 @@ impl Verb {
     /// The exit codes that it may end with in a state, uninterrupted. Of two verbs at once: of each of them.
     pub(crate) const fn codes(self, state: State) -> &'static [i32] {
         use State::{
-            Abandoned, CrashedHost, CrashedNode, CrashedRemoved, Down, LeftDown, LeftUp, Never,
-            PartlyUp, PowerLoss, Up,
+            Abandoned, CrashedHost, CrashedNode, CrashedRemoved, CrashedReturned, DisksReturned,
+            Down, LeftDown, LeftUp, Never, PartlyUp, PowerLoss, Up,
         };
         match (self, state) {
             (Self::Up, Up) => &[4],
             // n3 has left: it is named, and refused.
             (Self::Up, LeftUp | LeftDown) => &[2],
             (Self::Up, _) => &[0],
-            (Self::UpFewer, Up | CrashedNode | CrashedHost | CrashedRemoved | LeftUp) => &[4],
+            (
+                Self::UpFewer,
+                Up | CrashedNode | CrashedHost | CrashedRemoved | CrashedReturned | LeftUp,
+            ) => &[4],
             (Self::UpFewer, _) => &[0],
             (Self::UpOne, Up | LeftUp | PartlyUp) => &[4],
             // One of three hosts has not all names, and one of two no second host for copies.
-            (Self::UpOne, Down | PowerLoss | LeftDown) => &[2],
+            (Self::UpOne, Down | PowerLoss | LeftDown | DisksReturned) => &[2],
             // The store may have been founded before its `up` was killed.
             (Self::UpOne, Abandoned) => &[0, 2],
             (Self::UpOne, _) => &[0],
-            (Self::UpHere, CrashedNode | CrashedHost) => &[0],
+            (Self::UpHere, CrashedNode | CrashedHost | CrashedReturned) => &[0],
             (Self::UpHere, Up | LeftUp | PartlyUp) => &[4],
             (Self::UpHere, _) => &[1],
             (Self::Join, Up | CrashedNode | LeftUp | PartlyUp) => &[0],
             // For seconds after the loss of a host some of the metadata takes no changes.
-            (Self::Join, CrashedHost | CrashedRemoved) => &[0, 1],
+            (Self::Join, CrashedHost | CrashedRemoved | CrashedReturned) => &[0, 1],
             (Self::Join, _) => &[5],
             (Self::Leave, Up) => &[0],
             (Self::Leave, LeftUp) => &[2],
             // Files stay of which there would be too few copies, once it is known that a host is missing.
             (Self::Leave, CrashedNode | PartlyUp) => &[0, 3],
-            (Self::Leave, CrashedHost | CrashedRemoved) => &[1, 2, 3],
+            (Self::Leave, CrashedHost | CrashedRemoved | CrashedReturned) => &[1, 2, 3],
             (Self::Leave, _) => &[5],
             (Self::Down | Self::DownForce | Self::DownHere, _) => &[0],
             // Nothing was ever there, so nothing can be deleted.
@@ -178,9 +195,10 @@ impl Verb {
             (Self::Status, Up | LeftUp) => &[0],
             (Self::Lost, Up | LeftUp) => &[0],
             // That a host is missing is noticed within seconds, and it may have had nothing that others have not.
-            (Self::Lost | Self::Status, CrashedNode | CrashedHost | CrashedRemoved | PartlyUp) => {
-                &[0, 3]
-            }
+            (
+                Self::Lost | Self::Status,
+                CrashedNode | CrashedHost | CrashedRemoved | CrashedReturned | PartlyUp,
+            ) => &[0, 3],
             (Self::Status, PowerLoss) => &[3],
             (Self::Lost | Self::Status, _) => &[5],
             (Self::TwoUps, Up) => &[4],

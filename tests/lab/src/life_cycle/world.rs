@@ -210,6 +210,20 @@ impl World {
         let _ = fs::remove_dir(mount);
     }
 
+    /// Takes the disks of a host away, to [return](Self::return_disks) them later; where they are meanwhile.
+    pub(crate) fn take_disks(&self, n: usize) -> PathBuf {
+        let away = self.dir.join(format!("away-n{n}"));
+        let _ = fs::rename(self.store(n), &away);
+        self.remove_disks(n);
+        away
+    }
+
+    /// Gives a host disks back that it had before, in place of those that it has now.
+    pub(crate) fn return_disks(&self, n: usize, away: PathBuf) {
+        self.remove_disks(n);
+        let _ = fs::rename(away, self.store(n));
+    }
+
     /// Waits until nothing runs any more: those that somebody who was killed has started end by themselves.
     pub(crate) fn wait_for_end(&self) -> Result<(), String> {
         let begun = Instant::now();
