@@ -301,4 +301,21 @@ fn tiers_that_were_moved_are_found_where_they_are_and_copies_are_refused() {
     let (code, said) = disks.up_at("moved-{host}", &[]);
     assert_eq!(code, Some(0), "{said}");
     disks.assert_all_read("f");
+    disks.down();
+
+    // Two hosts have each other's disks.
+    let moved = |n: usize| disks.dir.path().join(format!("moved-n{n}"));
+    let exchange = || {
+        fs::rename(moved(2), disks.away(2)).unwrap();
+        fs::rename(moved(3), moved(2)).unwrap();
+        fs::rename(disks.away(2), moved(3)).unwrap();
+    };
+    exchange();
+    let (code, said) = disks.up_at("moved-{host}", &[]);
+    assert_ne!(code, Some(0), "{said}");
+    assert!(said.contains("which is one of host n"), "{said}");
+    exchange();
+    let (code, said) = disks.up_at("moved-{host}", &[]);
+    assert_eq!(code, Some(0), "{said}");
+    disks.assert_all_read("f");
 }

@@ -60,8 +60,11 @@ fn conclude(summary: &Value, forget: bool) {
         output::count(count, "file"),
         ByteCount(number(summary, "bytes"))
     ));
+    let former = hosts.iter().find(|host| is_former(host)).map(|host| plain(host.get("host")));
     if forget {
         output::message(&format!("{} removed.", number(summary, "removed")));
+    } else if let (0, Some(former)) = (count, former) {
+        output::message(&format!("'intarsia leave {former}' ends what that host was before."));
     } else if count > 0 {
         output::message(if hosts.iter().all(is_former) {
             "Their host came back without the disks that they lay on. They are back when it starts with these again; else --forget removes their names."

@@ -80,7 +80,7 @@ fn take_up_former(
 /// Takes the tiers of this store that lie in the directories of this host for its own, where they are not another host's.
 ///
 /// # Errors
-/// [`Error::Invalid`] for a copy of a tier that is at its place.
+/// [`Error::Invalid`] for a copy of a tier that is at its place, and for a tier of another host.
 fn take_back_found(
     options: &NodeOptions,
     identity: &Identity,
@@ -98,8 +98,19 @@ fn take_back_found(
             return Err(is_copy(id, dir, known_dir));
         }
     }
-    let found = found.into_iter().map(|(id, dir)| (id, dir.to_string_lossy().into_owned()));
-    let back = namespace.take_back_tiers(&options.name, &found.collect::<Vec<_>>())?;
+    let named = found.iter().map(|(id, dir)| (*id, dir.to_string_lossy().into_owned()));
+    let back = namespace.take_back_tiers(&options.name, &named.collect::<Vec<_>>())?;
+    for (id, known) in namespace.tiers()? {
+        let here = found.iter().find(|(there, _)| *there == id);
+        if let Some((_, dir)) = here.filter(|_| known.host != options.name.0) {
+            return Err(Error::Invalid(format!(
+                "directory {} has tier {id} of this store, which is one of host {}; name it there, and another directory on {}",
+                dir.display(),
+                known.host,
+                options.name
+            )));
+        }
+    }
     if !back.is_empty() {
         tracing::warn!(host = %options.name, tiers = ?back, "tiers of this host were elsewhere before, or not there");
     }
