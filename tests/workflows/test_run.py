@@ -120,6 +120,23 @@ def test_every_kind_of_failure_is_told_and_the_rest_goes_on(work: Path, tmp_path
     assert not (work / "e").exists()
 
 
+def test_what_tasks_write_elsewhere_in_the_store_is_named(work: Path, tmp_path: Path) -> None:
+    place, beside = work / "place", work / "beside"
+    place.mkdir()
+    beside.mkdir()
+    tasks: dict[str, dict[str, object]] = {
+        "above": {"command": "echo > a; echo > ../beside/x", "outputs": ["a"]},
+        "there": {"command": f"cd {beside} && echo > y && cp y ../place/b", "outputs": ["b"]},
+        "waits": {"command": f"{GATE}echo > c", "outputs": ["c"]},
+    }
+    goes = Run(written(tmp_path, tasks), "--directory", place, "--slots", "4", "--json")
+    wait_until(lambda: (place / "b").exists(), goes)
+    (beside / "of another program").touch()
+    (place / "go").touch()
+    (warning,) = goes.summary()["warnings"]
+    assert warning.endswith(f"were made: {beside}/x, {beside}/y, go")
+
+
 def test_after_kill_9_of_the_command_nothing_runs_and_the_rest_is_done_next(
     work: Path, tmp_path: Path
 ) -> None:

@@ -26,7 +26,8 @@ class Task:
     task, for reports. `stdin` is what the command reads from its standard input, else nothing.
     `cores`: slots of a host that it takes. `retries` and `timeout_s` (seconds): None is what the
     run says. `hints` are for all its outputs, and win over derived ones. `temp` names those outputs
-    that may go when all tasks that read them are done.
+    that may go when all tasks that read them are done. `recipe` is what the command comes to, where
+    it does not say that itself.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Task:
     stdin: str | None = None
     compute_s: float = 0.0
     temp: tuple[str, ...] = ()
+    recipe: str = ""
 
 
 @dataclass(frozen=True)

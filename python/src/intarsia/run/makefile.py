@@ -183,6 +183,7 @@ class _Reader:
             tuple(after),
             stage=_stage(target),
             temp=tuple(makes) if target.is_intermediate and not target.is_phony else (),
+            recipe=self._recipe(target),
         )
 
     def _is_left(self, target: _Target) -> bool:
@@ -229,9 +230,13 @@ class _Reader:
             # Else make removes them, also from under other tasks that read them.
             words.append(f"--eval=.PRECIOUS: {' '.join(kept)}")
         # Another recipe is another command, which has the task run again.
-        recipe = self._recipes.get(target.name, "\n".join(target.recipe))
-        mark = hashlib.blake2b(recipe.encode(errors="surrogateescape"), digest_size=4).hexdigest()
+        recipe = self._recipe(target).encode(errors="surrogateescape")
+        mark = hashlib.blake2b(recipe, digest_size=4).hexdigest()
         return f"{shlex.join([*words, '--', target.name])} # recipe {mark}"
+
+    def _recipe(self, target: _Target) -> str:
+        """What `make` runs for a target."""
+        return self._recipes.get(target.name, "\n".join(target.recipe))
 
     def _task_name(self, target: str) -> str:
         """Return a name that is safe for a file: no two targets have the same."""

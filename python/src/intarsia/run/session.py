@@ -420,7 +420,7 @@ class _Session:
             self._view,
         )
         engine.run()
-        history.warnings += undeclared.found()
+        history.warnings += undeclared.found({one.task for one in history.attempts})
         return history
 
     def _tags(self, hints: dict[str, dict[str, str]]) -> Tags | None:
