@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,9 @@ PARTS = ("3", "4")
 # Above what stands beside its inode, also when packed.
 _PART_LINES = 60_000
 _LIBRARY = ROOT / "build/nextflow/lib"
+# As Nextflow's launcher has it: without them it keeps nothing for `-resume`, and does not say so.
+_OPENED = ("java.lang", "java.io", "java.nio", "java.net", "java.util", "sun.nio.ch", "sun.nio.fs")
+_JAVA = ["java", *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED)]
 
 
 def require_nextflow() -> None:
@@ -49,9 +53,18 @@ class Nextflow:
         self._place.mkdir(exist_ok=True)
         config = self._place / "test.config"
         config.write_text("executor.pollInterval = '1 sec'\nprocess.queue = 'all'\n")
-        self._words = ["java", "-cp", f"{_LIBRARY}/*", "nextflow.cli.Launcher"]
-        self._words += ["run", str(pipeline), "-ansi-log", "false", "-c", str(config)]
-        self._words += ["-w", f"{job}/work", "--parts", f"{job}/parts", "--out", f"{job}/packed"]
+        self._nextflow = [*_JAVA, "-cp", f"{_LIBRARY}/*", "nextflow.cli.Launcher"]
+        self._work = f"{job}/work"
+        self._words = [
+            *self._nextflow,
+            "run",
+            str(pipeline),
+            "-ansi-log",
+            "false",
+            "-c",
+            str(config),
+        ]
+        self._words += ["-w", self._work, "--parts", f"{job}/parts", "--out", f"{job}/packed"]
         self._words += ["--intarsia_python", sys.executable]
         self._environment = ENVIRONMENT | {"SLURM_CONF": str(slurm.directory / "slurm.conf")}
         self._environment |= {"NXF_OFFLINE": "true", "NXF_HOME": str(self._place / "home")}
@@ -59,6 +72,20 @@ class Nextflow:
     def run(self, *options: str) -> str:
         """Run it to its end; return what it said."""
         return both_outputs(self._command(*options), limit_s=LIMIT_S, env=self._environment)
+
+    def has_kept(self, work: Path) -> bool:
+        """Whether `-resume` will know of the task in a work directory, of which this is the end."""
+        logs = (self._place / ".nextflow/cache").glob("*/db/*.log")
+        # The last letter of a word is marked there.
+        word = str(work)[:-1].encode()
+        return any(word in log.read_bytes() for log in logs)
+
+    def forget(self, script: str) -> None:
+        """Run the users' page's script for what Nextflow has left in its work directory."""
+        script = script.replace("/mnt/work/nextflow", self._work)
+        script = script.replace("nextflow log", f"{shlex.join(self._nextflow)} log")
+        words = self._slurm.words("n1", "env", "-C", str(self._place), "bash", "-ec", script)
+        both_outputs(words, limit_s=LIMIT_S, env=self._environment)
 
     def start(self, said: Path) -> subprocess.Popen[bytes]:
         """Begin with it; what it says goes to a file."""

@@ -14,11 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+import psutil
 from conftest import require
 from lab_hosts import ROOT
 
 NODES = ("n1", "n2", "n3", "n4")
 LIMIT_S = 90.0
+# What looks after a job takes a moment to tell of its end, and longer on a busy machine.
+_STEPS_S = 30.0
 # Of the nodes in a lab, where all of them are free.
 _CONTROLLER_PORT, _NODE_PORT = 6817, 6818
 _CONFIGURATION = ROOT / "tests/slurm.conf"
@@ -72,17 +75,37 @@ class Slurm:
         self.run("sbatch", "--wait", "--quiet", "--output=/dev/null", *options, wrapped)
         return told.read_text().strip()
 
-    def jobs(self) -> list[str]:
-        """The jobs that wait or run."""
-        return self.run("squeue", "-h", "-o", "%i").split()
+    def jobs(self, name: str = "") -> list[str]:
+        """The jobs that wait or run, or that nodes clean up; those whose names begin so."""
+        listed = self.run("squeue", "-h", "-o", "%i %j").splitlines()
+        found = dict(line.split(maxsplit=1) for line in listed)
+        return [job for job, called in found.items() if called.startswith(name)]
 
     def cancel(self, job: str) -> None:
         """End a job, and wait until nothing of it runs."""
-        self.run("scancel", "--signal=KILL", "--full", job)
         deadline = time.monotonic() + LIMIT_S
-        while self.run("squeue", "-h", "-j", job, "-o", "%T").strip():
-            assert time.monotonic() < deadline, f"job {job} does not end"
+        said = ""
+        while job in self.jobs():
+            assert time.monotonic() < deadline, f"job {job} does not end: {said}"
+            try:
+                self.run("scancel", "--signal=KILL", "--full", job)
+            except AssertionError as error:  # it may just have ended
+                said = str(error)
             time.sleep(0.1)
+
+    def steps(self) -> list[psutil.Process]:
+        """The processes that look after jobs of this Slurm, also when its servers are gone."""
+        return [process for process in psutil.process_iter() if self._is_step(process)]
+
+    def _is_step(self, process: psutil.Process) -> bool:
+        """Whether a process is such a one: it listens in the spool directory of its node."""
+        try:
+            if not process.name().startswith("slurmstepd"):
+                return False
+            sockets = process.net_connections("unix")
+        except (psutil.Error, OSError):
+            return False
+        return any(str(one.laddr).startswith(f"{self.directory}/") for one in sockets)
 
 
 @contextmanager
@@ -111,6 +134,7 @@ def slurm_site(directory: Path, hosts: Nodes | None = None, *, cpus: int = 1) ->
         finally:
             _end_jobs(slurm)
     finally:
+        _end_steps(slurm)
         for daemon in daemons:
             daemon.terminate()
         for daemon in daemons:
@@ -125,7 +149,24 @@ def _end_jobs(slurm: Slurm) -> None:
     """End what a test that failed has left: it would run on without the servers."""
     with contextlib.suppress(AssertionError, subprocess.SubprocessError):
         for job in slurm.jobs():
-            slurm.cancel(job)
+            with contextlib.suppress(AssertionError, subprocess.SubprocessError):
+                slurm.cancel(job)
+
+
+def _end_steps(slurm: Slurm) -> None:
+    """Wait for what looks after jobs to end, which takes the servers; kill what does not.
+
+    It has the outputs of its job open, and with them the mount of a store.
+    """
+    _, steps = psutil.wait_procs(slurm.steps(), timeout=_STEPS_S)
+    left = []
+    for step in steps:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            left += [step, *step.children(recursive=True)]
+    for process in left:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(left, timeout=_STEPS_S)
 
 
 def _configure(directory: Path, hosts: Nodes | None, cpus: int) -> Path:

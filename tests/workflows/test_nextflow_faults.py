@@ -1,11 +1,8 @@
-"""Nextflow when something is killed in the middle: it ends right.
-
-That Nextflow itself is killed is not tried: as Maven has it, it keeps nothing for `-resume` in any
-directory, and begins tasks again in the directories of those before.
-"""
+"""Nextflow when something is killed in the middle, or Nextflow itself: it ends right."""
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import shutil
 import subprocess
@@ -13,15 +10,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 from intarsia.locate import locate
-from lab_hosts import Hosts, four_hosts
+from lab_hosts import ROOT, Hosts, four_hosts
 from nextflow_command import EXAMPLES, LIMIT_S, PARTS, Nextflow, require_nextflow, write_parts
 from runs import wait_until
 from slurm_site import Slurm, slurm_site
 from store_processes import kill, mend, processes
 
-#: As the example of the users' page, but pack says that it has begun, and waits at a gate.
+HALF_BYTES = 1000
+#: What the users' page has for work directories of tasks whose end Nextflow does not know.
+CLEAN_UP = (
+    (ROOT / "docs/user/engines.md")
+    .read_text()
+    .split("<!-- not run: tests/workflows/test_nextflow_faults.py")[1]
+    .split("```")[1]
+    .removeprefix("sh\n")
+)
+#: As the example of the users' page, but jobs say that they have begun, and pack waits at a gate
+#: with a half result.
 PIPELINE = r"""
 include {{ beside }} from './intarsia.nf'
 
@@ -32,7 +40,7 @@ process clean {{
     maxRetries 3
     input: path part
     output: path "${{part}}.clean"
-    script: "grep -v '^#' ${{part}} > ${{part}}.clean"
+    script: "echo x >> {gate}/clean-${{part}}; grep -v '^#' ${{part}} > ${{part}}.clean"
 }}
 
 process pack {{
@@ -44,8 +52,10 @@ process pack {{
     input: path cleaned
     output: path "${{cleaned}}.gz"
     shell: '''
+    head -c {half_bytes} !{{cleaned}} > !{{cleaned}}.gz
     echo x >> {gate}/pack-!{{cleaned}}
-    timeout {limit_s} sh -c 'until [ -e {gate}/go ]; do sleep 0.1; done'
+    timeout --foreground {limit_s} sh -c \
+        'until [ -e {gate}/go ] || [ -e {gate}/go-!{{cleaned}} ]; do sleep 0.1; done'
     gzip -1 < !{{cleaned}} > !{{cleaned}}.gz
     '''
 }}
@@ -64,6 +74,16 @@ def hosts() -> Iterator[Hosts]:
         yield hosts
 
 
+def end(goes: subprocess.Popen[bytes]) -> None:
+    """Kill Nextflow, and what began it on its host."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        for process in psutil.Process(goes.pid).children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+    goes.kill()
+    goes.wait()
+
+
 class Story:
     """A pipeline whose last jobs wait at a gate."""
 
@@ -75,8 +95,12 @@ class Story:
         self._cleaned = write_parts(hosts, self.job)
         shutil.copy(EXAMPLES / "intarsia.nf", place)
         pipeline = place / "story.nf"
-        pipeline.write_text(PIPELINE.format(gate=self._gate, limit_s=LIMIT_S))
-        self.nextflow = Nextflow(slurm, pipeline, self.job)
+        pipeline.write_text(
+            PIPELINE.format(gate=self._gate, limit_s=LIMIT_S, half_bytes=HALF_BYTES)
+        )
+        # Where the nodes are hosts, all of them have the store at one path.
+        seen = self.job if slurm.hosts is None else hosts.mount / self.job.name
+        self.nextflow = Nextflow(slurm, pipeline, seen)
 
     def start(self) -> subprocess.Popen[bytes]:
         """Begin, and wait until all jobs of the last step have."""
@@ -89,18 +113,29 @@ class Story:
         try:
             wait_until(have_begun)
         except BaseException:
-            goes.kill()
-            goes.wait()
+            end(goes)
             raise
         return goes
 
-    def begun(self) -> list[int]:
-        """How often the last job of each part has begun."""
-        said = [self._gate / f"pack-{part}.txt.clean" for part in PARTS]
+    def begun(self, step: str = "pack") -> list[int]:
+        """How often the job of each part has begun with a step."""
+        names = {"clean": "clean-{}.txt", "pack": "pack-{}.txt.clean"}
+        said = [self._gate / names[step].format(part) for part in PARTS]
         return [len(path.read_text().split()) if path.exists() else 0 for path in said]
 
-    def open_the_gate(self) -> None:
-        (self._gate / "go").touch()
+    def open_the_gate(self, part: str = "") -> None:
+        """Have all jobs go on, or that of one part."""
+        (self._gate / (f"go-{part}.txt.clean" if part else "go")).touch()
+
+    def result(self, part: str) -> Path:
+        """The file that the last job of a part makes, where it makes it."""
+        found = (self.job / "work").glob(f"*/*/{part}.txt.clean.gz")
+        return next(path for path in found if not path.is_symlink())
+
+    def has_kept(self, part: str) -> bool:
+        """Whether Nextflow will know that the last job of a part is done."""
+        work = self.result(part).parent.relative_to(self.job)
+        return self.nextflow.has_kept(work)
 
     def check(self) -> None:
         """All results are there, and right."""
@@ -122,14 +157,15 @@ def told(hosts: Hosts, place: Path) -> Iterator[tuple[Story, Slurm]]:
             try:
                 code = goes.wait(LIMIT_S)
             finally:
-                goes.kill()
+                end(goes)
         assert code == 0, story.said.read_text()
     story.check()
 
 
 def test_a_job_is_killed_and_runs_again(hosts: Hosts, tmp_path: Path) -> None:
     with told(hosts, tmp_path.resolve()) as (story, slurm):
-        slurm.cancel(slurm.jobs()[0])
+        # Those of the step before may still be listed, for their nodes to clean up.
+        slurm.cancel(slurm.jobs("nf-pack")[0])
     assert sorted(story.begun()) == [1, 2]
 
 
@@ -141,3 +177,28 @@ def test_a_node_process_is_killed_and_begun_again(hosts: Hosts, tmp_path: Path) 
         # Where all jobs run is killed in no story here: their directory would be gone.
         kill(processes(hosts, "n3" if home == "n1" else home, "intarsia node"))
         mend(hosts)
+
+
+@pytest.mark.parametrize("left", ["is cancelled", "goes on"])
+def test_nextflow_is_killed_and_resumes(left: str, hosts: Hosts, tmp_path: Path) -> None:
+    whole, half = PARTS
+    place = tmp_path.resolve()
+    with slurm_site(place, hosts) as slurm:
+        story = Story(hosts, slurm, place)
+        goes = story.start()
+        try:
+            story.open_the_gate(whole)
+            wait_until(lambda: story.has_kept(whole))
+        finally:
+            end(goes)
+        assert story.result(half).stat().st_size == HALF_BYTES
+        if left == "is cancelled":
+            for job in slurm.jobs():
+                slurm.cancel(job)
+        story.open_the_gate()
+        wait_until(lambda: not slurm.jobs())
+        story.nextflow.forget(CLEAN_UP)
+        said = story.nextflow.run("-resume")
+    assert said.count("Cached process > clean") == 2
+    assert (story.begun("clean"), story.begun("pack")) == ([1, 1], [1, 2]), said
+    story.check()
