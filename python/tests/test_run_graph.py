@@ -56,6 +56,10 @@ def test_a_graph_of_commands_is_read_into_an_order_in_which_it_can_run() -> None
         ("tasks: {a: {command: x, hints: [k]}}", "task a: field 'hints': a mapping"),
         ("tasks: {a b: {command: x}}", "task a b: its name may have letters"),
         ("tasks:\n  a: {command: x}\n  a: {command: y}", "line 3, column 3: the key 'a' is there"),
+        ("tasks: {a: {command: x}, [a, b]: {}}", "line 1, column 26: a word is expected as a key"),
+        (f"tasks: {'[' * 3000}{']' * 3000}", "w.yaml: is nested too deeply"),
+        (r'tasks: {a: {command: "x \0"}}', "field 'command': it has letters that no command may"),
+        (r'tasks: {a: {command: x, inputs: ["\ud800"]}}', "field 'inputs': '\\ud800' is no name"),
         ("tasks: {a: {command: x, after: [z]}}", "task a: field 'after': there is no task 'z'"),
         ("tasks: {a: {command: x, inputs: [f], outputs: [f]}}", "task a: field 'outputs': f is am"),
         (
@@ -73,6 +77,22 @@ def test_what_is_wrong_is_said_with_file_task_and_field(text: str, said: str) ->
     with pytest.raises(GraphError) as caught:
         read_commands("w.yaml", text)
     assert said in str(caught.value)
+
+
+def test_anchors_and_merged_mappings_are_read_whatever_is_merged_twice() -> None:
+    text = """
+tasks:
+  a: &a {command: x, outputs: [a], hints: &hints {tier: memory}}
+  b: &b {<<: *a, outputs: [b]}
+  c: {<<: *b, outputs: [c], hints: {<<: *hints, close: fast}}
+"""
+    tasks = read_commands("w.yaml", text).tasks
+    assert [(task.command, task.outputs) for task in tasks.values()] == [
+        ("x", (name,)) for name in ("a", "b", "c")
+    ]
+    assert tasks["c"].hints == {"tier": "memory", "close": "fast"}
+    with pytest.raises(GraphError, match="line 4, column 32: the key 'outputs' is there twice"):
+        read_commands("w.yaml", text.replace("[b]}", "[b], outputs: [b]}"))
 
 
 def test_all_mistakes_are_said_at_once() -> None:
@@ -138,12 +158,27 @@ def instance(change: Any) -> str:
             lambda d: d["workflow"]["execution"]["tasks"].pop(),
             "task mAdd_ID0000002: field 'runtimeInSeconds'",
         ),
+        (
+            lambda d: d["workflow"]["execution"]["tasks"][0].update(coreCount=float("inf")),
+            "field 'coreCount' in workflow.execution.tasks: a number is expected, not inf",
+        ),
+        (
+            lambda d: d["workflow"]["specification"]["files"].append(
+                {"id": "sky#1", "sizeInBytes": 5}
+            ),
+            "file sky#1: there are two of this id",
+        ),
     ],
 )
 def test_an_instance_that_contradicts_itself_is_refused(change: Any, said: str) -> None:
     with pytest.raises(GraphError) as caught:
         read_wfformat("w.json", instance(change), Replay())
     assert said in str(caught.value)
+
+
+def test_an_instance_that_is_nested_too_deeply_is_refused() -> None:
+    with pytest.raises(GraphError, match="is nested too deeply"):
+        read_wfformat("w.json", "[" * 100_000 + "]" * 100_000, Replay())
 
 
 def test_names_of_files_are_safe_and_differ() -> None:

@@ -137,3 +137,18 @@ def test_intermediate_files_are_temporary(tmp_path: Path) -> None:
     assert {task.temp for task in graph.tasks.values()} == {("middle",), ()}
     perform(graph, tmp_path)
     assert (tmp_path / "middle").exists(), "it is not make that removes it"
+
+
+def test_variables_of_single_targets_are_no_prerequisites(tmp_path: Path) -> None:
+    text = """
+all: WORDS = one two
+all: private X := 3
+all: a
+	echo $(WORDS) $(X) > $(shell echo all)
+a:
+	echo > a
+"""
+    graph = read(tmp_path, text)
+    assert graph.tasks["all"].inputs == ("a",)
+    perform(graph, tmp_path)
+    assert (tmp_path / "all").read_text() == "one two 3\n"

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import yaml
@@ -26,6 +26,7 @@ _FIELDS = frozenset(
         *("stage", "cores", "retries", "timeout_s", "hints"),
     )
 )
+_MERGE = "tag:yaml.org,2002:merge"
 # What names of tasks in WfFormat may consist of, and what is safe in names of files.
 _NAME = re.compile(r"[0-9A-Za-z_.-]{1,200}")
 
@@ -56,17 +57,31 @@ def _stem(source: str) -> str:
 class _Loader(yaml.SafeLoader):
     """Refuses a key that is there twice, of which YAML would keep the last."""
 
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._looked_at: set[yaml.Node] = set()
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Look at the keys as they are written, before those of merged mappings come to them."""
+        if node not in self._looked_at:
+            self._looked_at.add(node)
+            self._check(node)
+        super().flatten_mapping(node)
+
+    def _check(self, node: yaml.MappingNode) -> None:
         seen = set()
         for key, _ in node.value:
-            name = self.construct_object(key, deep=True)
+            if not isinstance(key, yaml.ScalarNode):
+                raise _marked(key, "a word is expected as a key")
+            # `<<` merges another mapping, and has no value of its own.
+            name = key.value if key.tag == _MERGE else self.construct_object(key, deep=True)
             if name in seen:
-                raise yaml.MarkedYAMLError(
-                    problem=f"the key {name!r} is there twice", problem_mark=key.start_mark
-                )
+                raise _marked(key, f"the key {name!r} is there twice")
             seen.add(name)
-        found: dict[Hashable, Any] = super().construct_mapping(node, deep)
-        return found
+
+
+def _marked(node: yaml.Node, problem: str) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
 
 
 def _parse(source: str, text: str) -> Any:
@@ -78,6 +93,8 @@ def _parse(source: str, text: str) -> Any:
         raise GraphError(source, [f"{place}{error.problem}"]) from None
     except (yaml.YAMLError, TypeError) as error:
         raise GraphError(source, [f"is no YAML: {error}"]) from None
+    except RecursionError:
+        raise GraphError(source, ["is nested too deeply"]) from None
 
 
 def _unknown(place: str, key: object, known: frozenset[str]) -> str:
@@ -107,6 +124,8 @@ class _Reader:
         command = self._fields.get("command")
         if self._is_mapping and (not isinstance(command, str) or not command.strip()):
             self._wrong("command", "a command for the shell is expected")
+        elif isinstance(command, str) and not _can_be_told(command):
+            self._wrong("command", "it has letters that no command may have")
         return Task(
             self._name,
             command if isinstance(command, str) else "",
@@ -133,10 +152,11 @@ class _Reader:
         return value
 
     def _files(self, field: str) -> list[str]:
-        found = [os.path.normpath(path) for path in self._words(field)]
-        for path in self._words(field):
-            if path.endswith("/") or "\0" in path or os.path.normpath(path) in (".", ".."):
-                self._wrong(field, f"{path!r} is no name of a file")
+        words = self._words(field)
+        found = list(map(os.path.normpath, words))
+        for word, path in zip(words, found, strict=True):
+            if word.endswith("/") or not _can_be_told(word) or path in (".", ".."):
+                self._wrong(field, f"{word!r} is no name of a file")
         for path in {path for path in found if found.count(path) > 1}:
             self._wrong(field, f"{path} is there twice")
         return found
@@ -175,3 +195,11 @@ class _Reader:
             self._wrong("hints", "a mapping of names of hints to their values is expected")
             return {}
         return {key: str(one) for key, one in value.items()}
+
+
+def _can_be_told(text: str) -> bool:
+    """Whether a text can be a name of a file, or a part of a command."""
+    try:
+        return b"\0" not in text.encode()
+    except UnicodeEncodeError:
+        return False

@@ -14,6 +14,7 @@ import shlex
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 
 from intarsia.run.graph import Graph, GraphError, Task, graph_of
@@ -104,9 +105,14 @@ def _targets(text: str) -> Iterator[_Target]:
     section = text.rpartition("\n# Files\n")[2].partition("\n# files hash-table stats:")[0]
     for block in re.split(r"\n\n+", section):
         lines = [line for line in block.splitlines() if line != "# Not a target:"]
-        head = next((line for line in lines if _ENTRY.fullmatch(line)), None)
-        if head is not None:
+        if head := _head(lines):
             yield _target(head, lines)
+
+
+def _head(lines: Iterable[str]) -> str:
+    """The line of a target with what it needs; lines before say values of its own variables."""
+    before = takewhile(lambda line: not line.startswith("\t"), lines)
+    return next((line for line in reversed([*before]) if _ENTRY.fullmatch(line)), "")
 
 
 def _target(head: str, lines: Iterable[str]) -> _Target:
@@ -246,5 +252,6 @@ class _Reader:
 
 
 def _stage(target: _Target) -> str:
-    """The rule, for reports."""
-    return target.name.replace(target.stem, "%", 1) if target.stem else target.name
+    """The rule, for reports, whose letters are those of Unicode."""
+    rule = target.name.replace(target.stem, "%", 1) if target.stem else target.name
+    return os.fsencode(rule).decode(errors="replace")

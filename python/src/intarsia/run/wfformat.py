@@ -29,6 +29,8 @@ def read_wfformat(source: str, text: str, replay: Replay) -> Graph:
         document = json.loads(text)
     except ValueError as error:
         raise GraphError(source, [f"is no JSON: {error}"]) from None
+    except RecursionError:
+        raise GraphError(source, ["is nested too deeply"]) from None
     return graph_of_instance(source, document, replay)
 
 
@@ -104,7 +106,7 @@ class _Instance:
         return value
 
     def _sizes(self, specification: Mapping[str, Any]) -> dict[str, int]:
-        sizes = {}
+        sizes: dict[str, int] = {}
         for number, file in enumerate(self._objects(specification, "files")):
             size = file.get("sizeInBytes")
             if not isinstance(file.get("id"), str):
@@ -113,8 +115,8 @@ class _Instance:
                 self._problems.append(
                     f"file {file['id']}: field 'sizeInBytes': a whole number from 0 is expected"
                 )
-            else:
-                sizes[file["id"]] = size
+            elif sizes.setdefault(file["id"], size) != size:
+                self._problems.append(f"file {file['id']}: there are two of this id")
         return sizes
 
     def _runs(self, execution: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -178,7 +180,7 @@ class _Instance:
             },
             after=sorted(task_name(one) for one in after.get(name, ())),
             compute_s=self._compute_s(name, run),
-            cores=self._cores(run),
+            cores=self._cores(name, run),
         )
 
     def _stage(self, run: Mapping[str, Any], title: str) -> str:
@@ -198,9 +200,15 @@ class _Instance:
                 return 0.0
         return float(runtime_s or 0.0) * min(float(cpu_percent), 100.0) / 100
 
-    def _cores(self, run: Mapping[str, Any]) -> int:
+    def _cores(self, name: str, run: Mapping[str, Any]) -> int:
         cores = run.get("coreCount", 1)
-        return max(1, math.ceil(cores)) if isinstance(cores, int | float) else 1
+        if isinstance(cores, int | float) and math.isfinite(cores):
+            return max(1, math.ceil(cores))
+        self._problems.append(
+            f"task {name}: field 'coreCount' in workflow.execution.tasks: "
+            f"a number is expected, not {cores!r}"
+        )
+        return 1
 
 
 def stem(name: str) -> str:
