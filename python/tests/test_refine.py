@@ -282,7 +282,7 @@ def graph() -> Graph:
 
 def test_an_advice_chooses_hosts_hints_and_scheduler() -> None:
     from intarsia.run.__main__ import parser
-    from intarsia.run.session import Choices
+    from intarsia.run.choices import Choices
 
     advised = Advised(Path("a.json"), advice())
     assert advised.app_hosts == 2
@@ -313,7 +313,7 @@ def test_an_advice_chooses_hosts_hints_and_scheduler() -> None:
 
 def test_an_advice_tells_files_by_how_tasks_use_them() -> None:
     from intarsia.run.__main__ import parser
-    from intarsia.run.session import Choices
+    from intarsia.run.choices import Choices
 
     tasks = [
         Task("index", "true", ("genome",), ("idx",)),
@@ -352,7 +352,7 @@ def test_an_advice_tells_files_by_how_tasks_use_them() -> None:
 
 def test_an_advice_brings_the_rate_of_links_that_its_profile_has(tmp_path: Path) -> None:
     from intarsia.run.__main__ import parser
-    from intarsia.run.session import Choices
+    from intarsia.run.choices import Choices
 
     document = advice()
     document["basis"]["profile"]["path"] = str(tmp_path / "p.json")

@@ -43,7 +43,7 @@ def hosts_of_tiles(graph: Graph, directory: Path, *, by_affinity: bool) -> dict[
     settings = Settings(directory, directory / "run", least_cost, by_affinity=by_affinity)
     history = History(graph, directory, directory / "run", "local")
     with Journal(directory / "run/journal") as journal:
-        plan = plan_of(graph, directory, journal)
+        plan = plan_of(graph, directory, journal.made)
         to_run = set(plan.to_run)
         Engine(graph, plan.lineage, to_run, journal, crew, settings, history, Quiet()).run()
     assert history.is_well

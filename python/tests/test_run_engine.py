@@ -50,7 +50,7 @@ class Run:
         self.history = History(graph, directory, directory / "run", "blind")
         self.view = Quiet()
         with Journal(directory / "run/journal") as journal:
-            plan = plan_of(graph, directory, journal)
+            plan = plan_of(graph, directory, journal.made)
             engine = Engine(
                 graph,
                 plan.lineage,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from intarsia.run.commands import read_commands
-from intarsia.run.journal import Journal, JournalBusyError, JournalError
+from intarsia.run.journal import Journal, JournalBusyError, JournalError, made_before
 from intarsia.run.lineage import Made, lineages, needed
 from intarsia.run.order import Outcome, Result, Stamp
 from run_graphs import random_graph
@@ -44,6 +44,24 @@ def test_what_a_crash_left_of_a_line_is_cut_off_wherever_it_came(tmp_path: Path)
             assert "c" in journal.made
 
 
+def test_a_look_at_a_journal_leaves_it_and_needs_none(tmp_path: Path) -> None:
+    path = tmp_path / "run/journal"
+    assert made_before(path) == {}
+    assert not path.parent.exists()
+    with Journal(path) as journal:
+        journal.done("a", "l1", "n1", OUTCOME)
+        with path.open("ab") as file:
+            file.write(b'{"done": "b')
+        assert list(made_before(path)) == ["a"]
+        assert path.read_bytes().endswith(b'{"done": "b')
+
+
+def test_a_run_directory_that_cannot_be_is_told_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("")
+    with pytest.raises(JournalError, match=r"/run cannot be the run directory: .*by --run-dir"):
+        Journal(tmp_path / "run/journal")
+
+
 def test_a_damaged_or_foreign_journal_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     with Journal(path) as journal:
@@ -51,6 +69,13 @@ def test_a_damaged_or_foreign_journal_is_refused(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b'"lineage"', b"lineage"))
     with pytest.raises(JournalError, match="line 2: is damaged; begin anew with --fresh"):
         Journal(path)
+    head = path.read_bytes().splitlines(keepends=True)[0]
+    stamp = '"outputs": {"f": [1]}, "host": "h", "began_s": 1, "ended_s": 2, "cpu_s": 3'
+    for line in ('{"done": "a"}', "[]", "1", f'{{"done": "a", "lineage": "l", {stamp}}}'):
+        path.write_bytes(head + line.encode() + b"\n")
+        for look in (Journal, made_before):
+            with pytest.raises(JournalError, match="line 2: is damaged; begin anew"):
+                look(path)
     for foreign in (b"no journal\n", b'{"format": "other"}\n', b"no journal"):
         path.write_bytes(foreign)
         with pytest.raises(JournalError):

@@ -138,7 +138,7 @@ def test_a_run_tags_a_file_before_its_readers_begin_and_tells_what_was_refused(
     settings = Settings(tmp_path, tmp_path / "run", blind, hints=hints, tags=tags)
     history = History(graph, tmp_path, tmp_path / "run", "blind")
     with Journal(tmp_path / "run/journal") as journal:
-        plan = plan_of(graph, tmp_path, journal)
+        plan = plan_of(graph, tmp_path, journal.made)
         crew = HereCrew({"a": 1, "b": 1}, make)
         Engine(
             graph, plan.lineage, set(plan.to_run), journal, crew, settings, history, Quiet()

@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from intarsia.arguments import argument
+from intarsia.run.choices import SCHEDULES, Choices
 from intarsia.run.names import hosts_in
 from intarsia.run.protect import HOST_MTBF_H
-from intarsia.run.session import SCHEDULES, Choices, carry_out
+from intarsia.run.session import carry_out
+from intarsia.run.streams import open_streams
 from intarsia.units import payload_rate, size_in_bytes
 
 _EXAMPLES = """\
@@ -31,7 +33,7 @@ Examples:
 
 Exit codes:
   0  all tasks are done
-  1  a task failed, or there was nothing to run it on
+  1  a task failed, there was nothing to run it on, or what was asked for could not be written
   2  the workflow or the command line is wrong, or an input is missing
   4  another run uses the same run directory
   130, 143  stopped by SIGINT or SIGTERM"""
@@ -267,6 +269,7 @@ def _add_around(made: argparse.ArgumentParser) -> None:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run a workflow; returns the exit code."""
+    open_streams()
     given = parser().parse_args(words)
     if given.scheduler and (given.hosts or given.shell or given.slots):
         parser().error("--scheduler has workers already; leave out --hosts, --shell and --slots")

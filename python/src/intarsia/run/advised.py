@@ -20,7 +20,7 @@ from intarsia.run.record import time_text
 from intarsia.simulate.files import write_atomically
 
 if TYPE_CHECKING:
-    from intarsia.run.session import Choices
+    from intarsia.run.choices import Choices
 
 #: What was foretold and what happened, in the run directory.
 COMPARED = "predicted.json"

@@ -21,6 +21,7 @@ from intarsia.run.temporary import for_store
 # No program gives a file this time, so a file that has it was not written to.
 _UNTOUCHED_NS = 1_000_000_000
 _PIECE = 1 << 20
+_IS_DIRECTORY = "is a directory: outputs are files, so name those in it"
 # What cannot be read for so long after its host went cannot be read at all.
 _RECOVERY_S = 15.0
 
@@ -35,7 +36,7 @@ def attempt(order: Order, keeper: Keeper) -> Outcome:
         made = patiently(lambda: _stamps(order.outputs))
     except OSError as error:
         result = Result.FAILED if _sees(order) else Result.WORKER_LOST
-        return Outcome(result, str(error), None, began_s, time.time())
+        return Outcome(result, _why(order, error), None, began_s, time.time())
     missing = [path for path in order.outputs if path not in made or _is_untouched(made[path])]
     result, detail = _judged(order, ended, missing)
     lost: tuple[str, ...] = ()
@@ -159,9 +160,20 @@ def _judged(order: Order, ended: Ended, missing: list[str]) -> tuple[Result, str
         by = f" ({_signal_name(ended.exit_code - 128)})" if ended.exit_code > 128 else ""
         return Result.FAILED, f"ended with {ended.exit_code}{by}"
     if missing:
-        names = ", ".join(os.path.relpath(path, order.directory) for path in missing)
+        names = ", ".join(_shown(order, path) for path in missing)
         return Result.INCOMPLETE, f"ended well but did not make {names}"
     return Result.DONE, ""
+
+
+def _why(order: Order, error: OSError) -> str:
+    if isinstance(error, IsADirectoryError) and error.filename in order.outputs:
+        return f"{os.path.relpath(error.filename, order.directory)} {_IS_DIRECTORY}"
+    return str(error)
+
+
+def _shown(order: Order, path: str) -> str:
+    name = os.path.relpath(path, order.directory)
+    return f"{name}, which {_IS_DIRECTORY}" if os.path.isdir(path) else name  # noqa: PTH112
 
 
 def _command_s(order: Order, ended: Ended) -> float:

@@ -221,7 +221,8 @@ class DaskCrew:
             failure = future.exception(timeout=_ANSWER_S)
             is_killed = type(failure).__name__ == "KilledWorker"
             result = Result.WORKER_LOST if is_killed else Result.FAILED
-            return [TaskEnded(key, Outcome(result, str(failure)))]
+            said = str(failure) or type(failure).__name__
+            return [TaskEnded(key, Outcome(result, said))]
         return [TaskEnded(key, Outcome(Result.WORKER_LOST, f"its state is {future.status}"))]
 
     def _joined(self, worker: str) -> list[Event]:

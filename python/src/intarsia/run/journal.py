@@ -10,8 +10,8 @@ import errno
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -49,14 +49,12 @@ class Journal:
         Raises JournalBusyError where another run holds it, JournalError for a file that is no
         journal, OSError.
         """
-        path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
-        self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        self._descriptor = _opened(path)
         try:
             self._lock()
-            records = [] if fresh else self._read()
-            self.made = {record["done"]: _made(record) for record in records}
-            self.past = {record["done"]: _past(record) for record in records}
+            known = _Known() if fresh else self._read()
+            self.made, self.past = known.made, known.past
             if fresh:
                 os.ftruncate(self._descriptor, 0)
             if os.fstat(self._descriptor).st_size == 0:
@@ -111,27 +109,70 @@ class Journal:
 
         patiently(write)
 
-    def _read(self) -> list[Any]:
+    def _read(self) -> _Known:
         """Read what was done, and cut off what a crash has left of a line."""
         content = self._path.read_bytes()
-        whole = content[: content.rfind(b"\n") + 1]
-        if content and not whole and not json.dumps(_FORMAT).encode().startswith(content):
-            raise JournalError(f"{self._path} is no journal of a run")
-        records = list(self._records(whole))
-        if records and records[0] != _FORMAT:
-            raise JournalError(f"{self._path} is no journal that this program reads")
+        whole = _whole(content)
+        known = _known(self._path, content)
         if len(whole) < len(content):
             os.ftruncate(self._descriptor, len(whole))
-        return records[1:]
+        return known
 
-    def _records(self, whole: bytes) -> Iterator[Any]:
-        for number, line in enumerate(whole.splitlines(), start=1):
-            try:
-                yield json.loads(line)
-            except ValueError:
-                raise JournalError(
-                    f"{self._path}, line {number}: is damaged; begin anew with --fresh"
-                ) from None
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What a journal says of tasks that are done."""
+
+    made: dict[str, Made] = field(default_factory=dict)
+    past: dict[str, Past] = field(default_factory=dict)
+
+
+def made_before(path: Path) -> dict[str, Made]:
+    """Return what a journal says is done, and leave it as it is; nothing where there is none.
+
+    Raises JournalError for a file that is no journal, OSError.
+    """
+    try:
+        return _known(path, path.read_bytes()).made
+    except FileNotFoundError:
+        return {}
+
+
+def _opened(path: Path) -> int:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise JournalError(
+            f"{path.parent} cannot be the run directory: {error.strerror}: {error.filename}; "
+            "name another one by --run-dir"
+        ) from None
+
+
+def _whole(content: bytes) -> bytes:
+    """Return the lines that are whole: a crash may have left a part of the last one."""
+    return content[: content.rfind(b"\n") + 1]
+
+
+def _known(path: Path, content: bytes) -> _Known:
+    whole = _whole(content)
+    if content and not whole and not json.dumps(_FORMAT).encode().startswith(content):
+        raise JournalError(f"{path} is no journal of a run")
+    known = _Known()
+    for number, line in enumerate(whole.splitlines(), start=1):
+        try:
+            record = json.loads(line)
+            if number > 1:
+                known.made[record["done"]] = _made(record)
+                known.past[record["done"]] = _past(record)
+                continue
+        except (ValueError, LookupError, TypeError, AttributeError):
+            raise JournalError(
+                f"{path}, line {number}: is damaged; begin anew with --fresh"
+            ) from None
+        if record != _FORMAT:
+            raise JournalError(f"{path} is no journal that this program reads")
+    return known
 
 
 def _made(record: Mapping[str, Any]) -> Made:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +16,7 @@ from intarsia.run.attempt import read_first, stamp_of
 from intarsia.run.commands import read_commands
 from intarsia.run.graph import Graph, GraphError
 from intarsia.run.hints import Derivation, chosen_by, own_hints
-from intarsia.run.journal import Journal
-from intarsia.run.lineage import lineages, needed
+from intarsia.run.lineage import Made, lineages, needed
 from intarsia.run.makefile import is_makefile, read_makefile
 from intarsia.run.order import Stamp
 from intarsia.run.patience import patiently
@@ -79,16 +79,22 @@ def _begins(path: Path) -> bool:
     return True
 
 
-def plan_of(graph: Graph, directory: Path, journal: Journal, *, probes: bool = False) -> Plan:
-    """Look what has to run; with `probes` also for files that are there and cannot be read."""
+def plan_of(
+    graph: Graph, directory: Path, made: Mapping[str, Made], *, probes: bool = False
+) -> Plan:
+    """Look what has to run, of which some was made before; with `probes` read what is there."""
     look = stamps_below(directory, probes=probes)
     lineage = lineages(graph, look)
-    return Plan(lineage, frozenset(needed(graph, lineage, journal.made, look)))
+    return Plan(lineage, frozenset(needed(graph, lineage, made, look)))
 
 
-def require_inputs(source: str, graph: Graph, directory: Path) -> None:
-    """Raise GraphError for inputs that are not there and that no task makes."""
-    missing = [file for file in graph.sources if not (directory / file).exists()]
+def require_inputs(source: str, graph: Graph, directory: Path) -> list[str]:
+    """Raise GraphError for inputs that are not there and that no task makes.
+
+    Returns warnings about those that are directories.
+    """
+    kinds = {file: _kind(directory / file) for file in graph.sources}
+    missing = [file for file, kind in kinds.items() if kind is None]
     problems = [
         f"task {graph.consumers[file][0]}: field 'inputs': {directory / file} is not there, "
         "and no task makes it"
@@ -98,6 +104,20 @@ def require_inputs(source: str, graph: Graph, directory: Path) -> None:
         problems.append(f"and {len(missing) - _NAMED} more inputs are not there")
     if problems:
         raise GraphError(source, problems)
+    return [
+        f"task {graph.consumers[file][0]}: field 'inputs': {file} is a directory, and what changes "
+        "in it has no task run again; name the files in it"
+        for file, kind in kinds.items()
+        if kind == stat.S_IFDIR
+    ][:_NAMED]
+
+
+def _kind(path: Path) -> int | None:
+    """Whether a path is a file, a directory or something else; None where there is nothing."""
+    try:
+        return stat.S_IFMT(path.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
 def chosen_hints(

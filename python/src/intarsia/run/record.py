@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import shlex
 from collections.abc import Mapping
@@ -101,7 +102,7 @@ def identifier(name: str) -> str:
     safe = _UNSAFE.sub("_", name)
     if safe == name:
         return name
-    return f"{safe}-{hashlib.blake2b(name.encode(), digest_size=4).hexdigest()}"
+    return f"{safe}-{hashlib.blake2b(os.fsencode(name), digest_size=4).hexdigest()}"
 
 
 def _execution(

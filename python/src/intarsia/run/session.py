@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shutil
 import signal
-import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from intarsia.engines.shell import shell_of
 from intarsia.learn.lessons import Lesson
 from intarsia.learn.measured import measured_in
 from intarsia.learn.observed import LearnError, Observed, Role
@@ -34,16 +30,16 @@ from intarsia.run.advised import (
 )
 from intarsia.run.ahead import Budget
 from intarsia.run.attempts import History
-from intarsia.run.chrome import write_trace
+from intarsia.run.choices import Choices
 from intarsia.run.engine import Engine
 from intarsia.run.events import ClusterError, StopAsked
 from intarsia.run.experience import leave_record, lessons_for, runs_before
-from intarsia.run.glide import Glide, stage_in, stage_out, store_for_run
+from intarsia.run.glide import stage_in, stage_out, store_for_run
 from intarsia.run.graph import Graph, GraphError
 from intarsia.run.hints import Cluster, Derivation
-from intarsia.run.journal import Journal, JournalBusyError, JournalError
+from intarsia.run.journal import Journal, JournalBusyError, JournalError, made_before
+from intarsia.run.lineage import Made
 from intarsia.run.makefile import is_makefile
-from intarsia.run.place import Place
 from intarsia.run.plan import (
     DERIVED_HEADS,
     PLAN_HEADS,
@@ -58,119 +54,21 @@ from intarsia.run.plan import (
 )
 from intarsia.run.protect import HEADS as COPY_HEADS
 from intarsia.run.protect import Risk, choices_of, row_of_told, told_of, with_copies
-from intarsia.run.record import write_record
 from intarsia.run.refining import check_profile, refine_by_run
-from intarsia.run.replay import Replay, dealt, missing_inputs
+from intarsia.run.replay import dealt, missing_inputs
 from intarsia.run.settings import Settings
+from intarsia.run.streams import print_whole
 from intarsia.run.summary import lines_of, summary_of
 from intarsia.run.tags import Inheritance, Tags, new_log
 from intarsia.run.undeclared import Undeclared
 from intarsia.run.view import Terminal
-from intarsia.schedule import Policy, blind, delayed, least_cost
-from intarsia.schedule.host import LINK_BYTES_PER_S
 from intarsia.store import StoreError
 
 if TYPE_CHECKING:
     from intarsia.run.cluster import RunCrew
 
-SCHEDULES = ("local", "workqueue", "wow")
 _FAILURE, _USAGE, _BUSY = 1, 2, 4
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-
-
-@dataclass(frozen=True)
-class Choices:
-    """What the user chose; times in seconds."""
-
-    workflow: Path
-    directory: Path | None
-    run_dir: Path | None
-    hosts: tuple[str, ...]
-    shell: str | None
-    address: str | None
-    slots: int | None
-    scheduler: str | None
-    up: Path | None
-    up_options: Sequence[str]
-    stage_in: Sequence[str]
-    stage_out: Path | None
-    discards: bool
-    schedule: str | None
-    patience_s: float | None
-    in_order: bool
-    ahead_bytes: int
-    ahead_space: int | None
-    ahead_link: float | None
-    hints: str | None
-    learn: Sequence[Path]
-    link_bytes_per_s: float | None
-    mtbf_h: float
-    live: str | None
-    retries: int
-    timeout_s: float | None
-    keeps_going: bool
-    remakes: bool
-    fresh: bool
-    dry_run: bool
-    scale: float
-    time_scale: float
-    burns: bool
-    json: bool
-    record: Path | None
-    trace: Path | None
-    report: Path | None
-    quiet: bool
-    advice: Path | None = None
-    refine: Path | None = None
-
-    @property
-    def replay(self) -> Replay:
-        """How an instance of WfFormat is replayed."""
-        return Replay(self.scale, self.time_scale, self.burns)
-
-    @property
-    def place(self) -> Place:
-        """Where tasks run."""
-        shell = (self.shell or shell_of(os.environ)) if self.hosts else None
-        hosts = self.hosts or (socket.gethostname(),)
-        return Place(hosts, shell, self.address, self.slots, self.scheduler)
-
-    @property
-    def root(self) -> Path:
-        """Where the files of the workflow lie."""
-        return (self.directory or self.up or Path()).absolute()
-
-    @property
-    def glide(self) -> Glide | None:
-        """The store that is brought up for the run."""
-        if self.up is None:
-            return None
-        return Glide(self.up.absolute(), self.hosts, tuple(self.up_options), self.discards)
-
-    @property
-    def link(self) -> float:
-        """Bytes that a host's link carries in a second."""
-        return self.link_bytes_per_s or LINK_BYTES_PER_S
-
-    @property
-    def budget(self) -> Budget:
-        """What copies ahead may take."""
-        return Budget(self.ahead_bytes, self.ahead_space, self.ahead_link)
-
-    @property
-    def by_affinity(self) -> bool:
-        """Whether tasks run where what is read beside their outputs is."""
-        is_local = (self.schedule or "local") == "local"
-        return is_local and not self.in_order and self.patience_s is None
-
-    @property
-    def policy(self) -> Policy:
-        """How hosts are chosen."""
-        if self.schedule == "workqueue":
-            return blind
-        if self.patience_s is None:
-            return least_cost
-        return partial(delayed, patience_s=self.patience_s)
 
 
 class _StoppedEarly(BaseException):
@@ -286,21 +184,24 @@ class _Session:
             raise GraphError(
                 str(choices.workflow), [f"the directory {self._directory} is not there"]
             )
+        choices.told.require_places()
         if choices.stage_in and not choices.dry_run:
             stage_in(choices.stage_in, self._directory, self._view.say)
         if self._reads_late and not choices.dry_run:
             self._read()
             if self._advised is not None:
                 check_workflow(self._advised, choices.workflow, self._graph)
+        warnings = list(self._graph.warnings)
         if not self._is_replay:
-            require_inputs(str(choices.workflow), self._graph, self._directory)
-        for warning in self._graph.warnings:
+            warnings += require_inputs(str(choices.workflow), self._graph, self._directory)
+        for warning in warnings:
             self._view.say(f"warning: {warning}")
         if choices.hints == "learned":
             self._runs_before = runs_before(self._run_dir, choices.learn, self._view.say)
+        if choices.dry_run:
+            made = {} if choices.fresh else made_before(self._run_dir / "journal")
+            return self._show(self._plan(made))
         with Journal(self._run_dir / "journal", fresh=choices.fresh) as journal:
-            if choices.dry_run:
-                return self._show(self._plan(journal))
             if is_makefile(choices.workflow):
                 shutil.copyfile(choices.workflow, self._run_dir / choices.workflow.name)
             history = self._perform(journal)
@@ -321,8 +222,8 @@ class _Session:
         below = [log for log in logs if log.is_relative_to(self._directory) and log.exists()]
         return files + [str(log.relative_to(self._directory)) for log in below]
 
-    def _plan(self, journal: Journal) -> Plan:
-        return plan_of(self._graph, self._directory, journal, probes=self._choices.remakes)
+    def _plan(self, made: Mapping[str, Made]) -> Plan:
+        return plan_of(self._graph, self._directory, made, probes=self._choices.remakes)
 
     def _show(self, plan: Plan) -> int:
         hints = self._hints(len(self._choices.hosts) or 1)
@@ -330,7 +231,7 @@ class _Session:
         derived = [] if self._derivation is None else derived_rows(self._derivation, self._lessons)
         if self._choices.json:
             told = planned(rows, self._lessons, self._protection, derived)
-            print(json.dumps(told, indent=2))
+            print_whole(json.dumps(told, indent=2))
             return 0
         title = f"{self._graph.name}: {len(plan.to_run)} of {len(rows)} tasks would run"
         self._view.table(title, PLAN_HEADS, rows)
@@ -365,7 +266,7 @@ class _Session:
     def _perform(self, journal: Journal) -> History:
         missing = missing_inputs(self._graph, self._directory) if self._is_replay else []
         if not missing:
-            plan = self._plan(journal)
+            plan = self._plan(journal.made)
             if not plan.to_run:
                 return self._nothing_to_do()
         from intarsia.run.cluster import crew_of  # Dask takes a second
@@ -375,7 +276,7 @@ class _Session:
         ) as crew:
             hints = self._hints(len(crew.hosts))
             self._make_inputs(crew, missing, hints)
-            plan = self._plan(journal)
+            plan = self._plan(journal.made)
             if self._choices.live is not None:
                 self._view.serve(self._choices.live)
             with (
@@ -473,23 +374,25 @@ class _Session:
 
     def _conclude(self, history: History, journal: Journal) -> int:
         choices = self._choices
-        leave_record(self._run_dir, history, journal.past)
-        if choices.record:
-            write_record(choices.record, history, journal.past)
-        if choices.trace:
-            write_trace(choices.trace, history)
-        if choices.report:
-            from intarsia.run.page import write_page  # pandas and matplotlib take a second
-
-            self._view.say(f"report: {write_page(choices.report, history)}")
+        try:
+            leave_record(self._run_dir, history, journal.past)
+        except OSError as error:
+            where = error.filename or self._run_dir
+            self._view.warn(f"warning: the next run learns nothing: {where}: {error.strerror}")
+        problems = list(choices.told.write(history, journal.past, self._view.say))
         if choices.json:
-            print(json.dumps(summary_of(history), indent=2))
+            try:
+                print_whole(json.dumps(summary_of(history), indent=2))
+            except OSError as error:
+                problems.append(f"{error.filename}: {error.strerror}")
         tell = self._view.say if history.is_well else self._view.warn
         for line in lines_of(history):
             tell(line)
+        for problem in problems:
+            self._view.warn(f"error: {problem}")
         self._compare(history)
         if choices.refine and history.is_well and history.done and not history.reused:
             refine_by_run(choices.refine, self._run_dir, self._view.say)
         if history.stopped_by in signal.Signals.__members__:
             return 128 + signal.Signals[history.stopped_by]
-        return 0 if history.is_well else _FAILURE
+        return 0 if history.is_well and not problems else _FAILURE

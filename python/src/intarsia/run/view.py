@@ -13,6 +13,7 @@ from rich.console import Console
 from intarsia.run.drawing import Drawing
 from intarsia.run.moment import Moment, picture_of
 from intarsia.run.screen import Screen
+from intarsia.run.streams import spoiled
 from intarsia.tables import print_table
 
 if TYPE_CHECKING:
@@ -71,8 +72,11 @@ class Terminal:
                 self._drawing.erase()
 
     def table(self, title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        """Print a table on standard output."""
-        print_table(title, heads, rows)
+        """Print a table on standard output; raises OSError."""
+        try:
+            print_table(title, heads, rows)
+        except OSError as error:
+            raise spoiled(error) from None
 
     def _print(self, console: Console, text: str) -> None:
         with contextlib.suppress(OSError):
