@@ -1,6 +1,8 @@
 """What a run knows of earlier ones: the journal, and which tasks have to run again."""
 
+import errno
 import json
+import os
 import random
 from pathlib import Path
 
@@ -60,6 +62,18 @@ def test_a_run_directory_that_cannot_be_is_told_with_what_to_do(tmp_path: Path) 
     (tmp_path / "run").write_text("")
     with pytest.raises(JournalError, match=r"/run cannot be the run directory: .*by --run-dir"):
         Journal(tmp_path / "run/journal")
+
+
+def test_a_journal_that_takes_no_more_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with Journal(tmp_path / "journal") as journal:
+        monkeypatch.setattr(os, "write", refuse)
+        with pytest.raises(OSError, match=r"No space left on device: '.*/journal'"):
+            journal.done("a", "l1", "n1", OUTCOME)
 
 
 def test_a_damaged_or_foreign_journal_is_refused(tmp_path: Path) -> None:

@@ -114,3 +114,29 @@ def test_names_may_be_of_any_bytes(directory: Path, capsys: pytest.CaptureFixtur
         ]
     }
     assert paths == {"b\udcff", "all"}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--shell", "ssh"], "argument --shell: 'ssh' has no {host} for the host's name"),
+        (["--shell", "ssh '{host}"], "is no command: No closing quotation"),
+        (["--scheduler", "node01"], "'node01': an address with a port is expected, as in tcp://"),
+    ],
+)
+def test_words_that_reach_no_host_are_refused_before_anything_begins(
+    options: list[str], said: str, directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["w.yaml", *options])
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_an_address_of_another_host_is_named(directory: Path) -> None:
+    # None is given to hosts, for documentation has it.
+    words = [*RUN, "--hosts=a", "--shell=sh {host}", "--address=192.0.2.1"]
+    done = subprocess.run(words, check=False, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: no scheduler can listen at 192.0.2.1: ")
+    assert done.stderr.endswith("give an address of this host by --address\n")

@@ -206,6 +206,49 @@ def test_what_is_cheaper_to_copy_than_to_make_again_gets_copies(hosts: Hosts, jo
     assert all(one["with_copies"] == 0 for one in safe["copies_or_recomputation"])
 
 
+def test_a_run_goes_on_once_wherever_it_is_begun_again(
+    hosts: Hosts, job: Path, tmp_path: Path
+) -> None:
+    command = f"echo x >> tries; until [ -e {tmp_path}/go ]; do sleep 0.1; done; echo 1 > a"
+    tasks: dict[str, dict[str, object]] = {
+        "a": {"command": command, "outputs": ["a"]},
+        "b": {"command": "cat a > b", "inputs": ["a"], "outputs": ["b"]},
+    }
+    place = hosts.mount / job.name
+    (job / "w.yaml").write_text(json.dumps({"tasks": tasks}))
+    alone = [sys.executable, "-m", "intarsia.run", str(place / "w.yaml"), "--directory", str(place)]
+    first = begin(hosts, "n1", *alone, "--json")
+    try:
+        wait_until((job / "tries").exists)
+        second = begin(hosts, "n2", *alone)
+        assert "another run uses" in second.communicate(timeout=LIMIT_S)[1]
+        assert second.returncode == 4
+        assert "2 of 2 tasks would run" in hosts.run("n3", *alone, "--dry-run")
+    finally:
+        (tmp_path / "go").touch()
+        told, said = first.communicate(timeout=LIMIT_S)
+    assert first.returncode == 0, said
+    assert json.loads(told)["tasks"]["done"] == 2
+    # Changed on one host, it is made again from another.
+    (hosts.store.mounts[2] / job.name / "b").write_text("")
+    again = json.loads(hosts.run("n4", *alone, "--json", "--quiet"))
+    assert (again["tasks"]["done_before"], again["tasks"]["done"]) == (1, 1)
+    assert (job / "b").read_text() == "1\n"
+    assert (job / "tries").read_text() == "x\n"
+
+
+def begin(hosts: Hosts, host: str, *words: str) -> subprocess.Popen[str]:
+    """Begin a command on a host."""
+    return subprocess.Popen(
+        hosts.words(host, *words),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=ENVIRONMENT,
+    )
+
+
 def test_files_that_went_with_a_host_are_made_again(hosts: Hosts, job: Path) -> None:
     """The last test: it kills everything on the third host in the middle of a run."""
     go = hosts.mount.with_name("go")

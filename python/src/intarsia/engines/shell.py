@@ -26,6 +26,21 @@ def shell_of(environment: Mapping[str, str]) -> str:
     return _SRUN if environment.get("SLURM_JOB_ID") else SSH
 
 
+def shell_in(text: str) -> str:
+    """Return a command that reaches a host, as a user gives it; raises ValueError for others.
+
+    >>> shell_in("ssh -p 2222 {host}")
+    'ssh -p 2222 {host}'
+    """
+    if "{host}" not in text:
+        raise ValueError(f"{text!r} has no {{host}} for the host's name, as in {SSH!r}")
+    try:
+        shlex.split(text)
+    except ValueError as error:
+        raise ValueError(f"{text!r} is no command: {error}") from None
+    return text
+
+
 def on_host(shell: str, host: str, command: str, directory: Path) -> list[str]:
     """Return the words that run `command` on `host`, in `directory`.
 
@@ -35,9 +50,7 @@ def on_host(shell: str, host: str, command: str, directory: Path) -> list[str]:
     >>> on_host("ssh {host}", "n2", "make a.fits", Path("/mnt/work"))
     ['ssh', 'n2', 'cd /mnt/work && make a.fits']
     """
-    if "{host}" not in shell:
-        raise ValueError(f"{shell!r} has no {{host}} for the host's name, as in {SSH!r}")
-    words = [word.replace("{host}", host) for word in shlex.split(shell)]
+    words = [word.replace("{host}", host) for word in shlex.split(shell_in(shell))]
     return [*words, f"cd {shlex.quote(str(directory))} && {command}"]
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from intarsia.arguments import argument
+from intarsia.engines.shell import shell_in
 from intarsia.run.choices import SCHEDULES, Choices
 from intarsia.run.names import hosts_in
 from intarsia.run.protect import HOST_MTBF_H
@@ -71,6 +73,7 @@ def parser() -> argparse.ArgumentParser:
     )
     add(
         "--shell",
+        type=argument(shell_in),
         metavar="CMD",
         help="how commands are begun on {host} [default: srun in a job of Slurm, else ssh]",
     )
@@ -82,6 +85,7 @@ def parser() -> argparse.ArgumentParser:
     add("--slots", type=_positive, metavar="N", help="tasks at once on a host [default: its cores]")
     add(
         "--scheduler",
+        type=_scheduler,
         metavar="ADDRESS",
         help="a dask.distributed scheduler with workers of its own",
     )
@@ -305,6 +309,14 @@ def _address(text: str) -> str:
     if port.isdecimal() and int(port) < 1 << 16:
         return text
     raise argparse.ArgumentTypeError(f"{text!r}: a port is expected, as in 8080 or 0.0.0.0:8080")
+
+
+def _scheduler(text: str) -> str:
+    if re.fullmatch(r"([a-z]+://)?[^/\s]+:\d+", text):
+        return text
+    raise argparse.ArgumentTypeError(
+        f"{text!r}: an address with a port is expected, as in tcp://10.0.0.1:8786"
+    )
 
 
 def _hours(text: str) -> float:

@@ -6,12 +6,12 @@ import contextlib
 import os
 import signal
 import stat
-import time
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import IO
 
 from intarsia.locate import host_of, locate
+from intarsia.run.clock import steady_clock
 from intarsia.run.imitate import imitated_s
 from intarsia.run.keeper import Ended, Keeper
 from intarsia.run.order import Order, Outcome, Result, Stamp
@@ -28,7 +28,8 @@ _RECOVERY_S = 15.0
 
 def attempt(order: Order, keeper: Keeper) -> Outcome:
     """Make one attempt. Never raises for what the task does wrong."""
-    began_s = time.time()
+    clock = steady_clock()
+    began_s = clock()
     try:
         hint_problem = patiently(lambda: _prepare(order))
         with patiently(lambda: _log_of(order)) as log:
@@ -36,7 +37,7 @@ def attempt(order: Order, keeper: Keeper) -> Outcome:
         made = patiently(lambda: _stamps(order.outputs))
     except OSError as error:
         result = Result.FAILED if _sees(order) else Result.WORKER_LOST
-        return Outcome(result, _why(order, error), None, began_s, time.time())
+        return Outcome(result, _why(order, error), None, began_s, clock())
     missing = [path for path in order.outputs if path not in made or _is_untouched(made[path])]
     result, detail = _judged(order, ended, missing)
     lost: tuple[str, ...] = ()
@@ -54,7 +55,7 @@ def attempt(order: Order, keeper: Keeper) -> Outcome:
         detail,
         ended.exit_code,
         began_s,
-        time.time(),
+        clock(),
         ended.cpu_s,
         ended.memory_bytes,
         made,

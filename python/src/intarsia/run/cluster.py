@@ -88,6 +88,8 @@ def crew_of(
         "distributed.client",
         "distributed.scheduler",
         "distributed.worker",
+        # Says every half second that there are no descriptors left, for which nothing begins.
+        "tornado.application",
     ):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     dask.config.set({"distributed.scheduler.worker-ttl": _SILENCE})
@@ -101,22 +103,15 @@ def crew_of(
                     f"no address of this host is known from which {place.hosts[0]} and others "
                     "are reached by their names: say by --address how they reach this host"
                 )
-            cluster = stack.enter_context(
-                LocalCluster(
-                    n_workers=0,
-                    host=host,
-                    # Without an address Dask's page would be offered to the network.
-                    dashboard_address="127.0.0.1:0",
-                    silence_logs=False,
-                )
-            )
+            cluster = stack.enter_context(_cluster_at(host))
             address = cluster.scheduler_address
             workers = Workers(place.hosts, place.shell, place.slots, address, logs)
         try:
             client = Client(address, timeout=_CONNECT_S, set_as_default=False)
             stack.callback(client.close, timeout=_CLOSE_S)
         except (OSError, TimeoutError, ValueError) as error:
-            raise ClusterError(f"no scheduler answers at {address}: {error}") from None
+            said = str(error) or type(error).__name__
+            raise ClusterError(f"no scheduler answers at {address}: {said}") from None
         if workers is not None:
             stack.callback(workers.end)
             workers.start()
@@ -129,6 +124,25 @@ def crew_of(
         stack.callback(crew.close)
         crew.gather(_expected(place, client))
         yield crew
+
+
+def _cluster_at(host: str) -> LocalCluster:
+    """A scheduler that listens at an address of this host; raises ClusterError."""
+    try:
+        return LocalCluster(
+            n_workers=0,
+            host=host,
+            # Without an address Dask's page would be offered to the network.
+            dashboard_address="127.0.0.1:0",
+            silence_logs=False,
+        )
+    except (OSError, RuntimeError, ValueError) as error:
+        cause = error.__cause__ or error
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        raise ClusterError(
+            f"no scheduler can listen at {host}: {cause}; give an address of this host by --address"
+        ) from None
 
 
 def _expected(place: Place, client: Client) -> int:

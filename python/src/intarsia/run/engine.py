@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import signal
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from intarsia.locate import Locations, locate
 from intarsia.run.affinity import Affinity
 from intarsia.run.ahead import Ahead
 from intarsia.run.attempts import Attempt, History
+from intarsia.run.clock import steady_clock
 from intarsia.run.events import (
     Broken,
     Crew,
@@ -57,7 +57,7 @@ class Engine:
         settings: Settings,
         history: History,
         view: View,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] | None = None,
     ) -> None:
         self._graph = graph
         self._lineage = lineage
@@ -66,7 +66,7 @@ class Engine:
         self._settings = settings
         self._history = history
         self._view = view
-        self._clock = clock
+        self._clock = clock or steady_clock()
         self._progression = Progression(graph, to_run, settings.retries)
         self._queue: TaskQueue[str] | None = None
         self._sent: dict[str, Sent] = {}

@@ -107,7 +107,10 @@ class Journal:
                 raise OSError(errno.EIO, "a line was cut short", str(self._path))
             os.fdatasync(self._descriptor)
 
-        patiently(write)
+        try:
+            patiently(write)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self._path)) from None
 
     def _read(self) -> _Known:
         """Read what was done, and cut off what a crash has left of a line."""
