@@ -56,6 +56,14 @@ def test_a_graph_of_commands_is_read_into_an_order_in_which_it_can_run() -> None
         ("tasks: {a: {command: x, hints: [k]}}", "task a: field 'hints': a mapping"),
         ("tasks: {a b: {command: x}}", "task a b: its name may have letters"),
         ("tasks:\n  a: {command: x}\n  a: {command: y}", "line 3, column 3: the key 'a' is there"),
+        (
+            f"tasks: {{a: {{command: {'x' * 131_072}}}}}",
+            "it has more than 131071 bytes; have it in",
+        ),
+        (
+            "tasks: {a: {command: x, outputs: [f]}, b: {command: x, outputs: [f/g/h]}}",
+            "task b: field 'outputs': f/g/h lies in f, which task a makes as a file",
+        ),
         ("tasks: {a: {command: x}, [a, b]: {}}", "line 1, column 26: a word is expected as a key"),
         (f"tasks: {'[' * 3000}{']' * 3000}", "w.yaml: is nested too deeply"),
         (r'tasks: {a: {command: "x \0"}}', "field 'command': it has letters that no command may"),

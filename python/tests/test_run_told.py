@@ -101,6 +101,27 @@ def test_directories_are_no_inputs_and_no_outputs(
     assert f"task c failed: out {advice}" in said
 
 
+@pytest.mark.parametrize("output", ["w.yaml", ".run-w/journal", "../{0.name}/w.yaml"])
+def test_what_the_run_needs_is_no_output(
+    output: str, directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task = {"command": "true", "outputs": [output.format(directory)]}
+    (directory / "w.yaml").write_text(json.dumps({"tasks": {"a": task}}))
+    assert main(["w.yaml"]) == 2
+    assert "is what the run itself needs: " in capsys.readouterr().err
+    assert (directory / "w.yaml").exists()
+
+
+def test_a_run_directory_that_goes_meanwhile_is_told(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task = {"command": "rm -r .run-w; echo > a", "outputs": ["a"]}
+    (directory / "w.yaml").write_text(json.dumps({"tasks": {"a": task}}))
+    assert main(["w.yaml"]) == 0
+    said = capsys.readouterr().err
+    assert f"the run directory {directory}/.run-w was removed meanwhile: the next run" in said
+
+
 def test_names_may_be_of_any_bytes(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = b"all: b\xff\n\tcp $< $@\nb\xff:\n\techo > $@\n"
     (directory / "Makefile").write_bytes(text)

@@ -26,6 +26,8 @@ _FIELDS = frozenset(
         *("stage", "cores", "retries", "timeout_s", "hints"),
     )
 )
+# A word that a program gets may have so many. (Linux: MAX_ARG_STRLEN, with a zero at its end.)
+_COMMAND_BYTES = (128 << 10) - 1
 _MERGE = "tag:yaml.org,2002:merge"
 # What names of tasks in WfFormat may consist of, and what is safe in names of files.
 _NAME = re.compile(r"[0-9A-Za-z_.-]{1,200}")
@@ -126,6 +128,8 @@ class _Reader:
             self._wrong("command", "a command for the shell is expected")
         elif isinstance(command, str) and not _can_be_told(command):
             self._wrong("command", "it has letters that no command may have")
+        elif isinstance(command, str) and len(command.encode()) > _COMMAND_BYTES:
+            self._wrong("command", f"it has more than {_COMMAND_BYTES} bytes; have it in a file")
         return Task(
             self._name,
             command if isinstance(command, str) else "",

@@ -7,6 +7,7 @@ import heapq
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePath
 
 
 class GraphError(ValueError):
@@ -150,6 +151,13 @@ def _producers(tasks: Iterable[Task]) -> tuple[dict[str, str], list[str]]:
             for file in dict.fromkeys(task.outputs)
             if file in task.inputs
         ]
+    for file, name in producer.items():
+        above = next((str(one) for one in PurePath(file).parents if str(one) in producer), None)
+        if above is not None:
+            problems.append(
+                f"task {name}: field 'outputs': {file} lies in {above}, which task "
+                f"{producer[above]} makes as a file"
+            )
     return producer, problems
 
 

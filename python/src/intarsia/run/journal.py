@@ -73,6 +73,14 @@ class Journal:
         """Let others use it."""
         os.close(self._descriptor)
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether somebody has removed it, so that the next run will not find it."""
+        try:
+            return os.fstat(self._descriptor).st_nlink == 0
+        except OSError:  # nobody can tell while its store is gone
+            return False
+
     def done(self, task: str, lineage: str, host: str, outcome: Outcome) -> None:
         """Record that a task is done; it is on stable storage when this returns."""
         outputs = {

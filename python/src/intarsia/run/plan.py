@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -110,6 +111,18 @@ def require_inputs(source: str, graph: Graph, directory: Path) -> list[str]:
         for file, kind in kinds.items()
         if kind == stat.S_IFDIR
     ][:_NAMED]
+
+
+def refuse_outputs(source: str, graph: Graph, directory: Path, kept: Sequence[Path]) -> None:
+    """Raise GraphError for outputs that are one of `kept`, or lie in it: they would be removed."""
+    problems = [
+        f"task {maker}: field 'outputs': {file} is what the run itself needs: {place}"
+        for file, maker in graph.producer.items()
+        for place in kept
+        if Path(os.path.normpath(directory / file)).is_relative_to(place)
+    ]
+    if problems:
+        raise GraphError(source, problems[:_NAMED])
 
 
 def _kind(path: Path) -> int | None:

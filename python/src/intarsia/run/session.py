@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import shutil
 import signal
@@ -49,6 +50,7 @@ from intarsia.run.plan import (
     plan_of,
     planned,
     read_workflow,
+    refuse_outputs,
     require_inputs,
     rows_of,
 )
@@ -91,8 +93,13 @@ def carry_out(choices: Choices) -> int:
     except JournalBusyError as error:
         print(f"error: {error}", file=sys.stderr)
         return _BUSY
-    except (ClusterError, JournalError, StoreError, OSError) as error:
+    except (ClusterError, JournalError, StoreError) as error:
         print(f"error: {error}", file=sys.stderr)
+        return _FAILURE
+    except OSError as error:
+        print(f"error: {error}", file=sys.stderr)
+        if error.errno == errno.ENOTCONN and error.filename is not None:
+            print("help: the node of its store has ended; `intarsia up` begins it", file=sys.stderr)
         return _FAILURE
 
 
@@ -191,6 +198,8 @@ class _Session:
             self._read()
             if self._advised is not None:
                 check_workflow(self._advised, choices.workflow, self._graph)
+        kept = (choices.workflow.absolute(), self._run_dir)
+        refuse_outputs(str(choices.workflow), self._graph, self._directory, kept)
         warnings = list(self._graph.warnings)
         if not self._is_replay:
             warnings += require_inputs(str(choices.workflow), self._graph, self._directory)
@@ -388,6 +397,9 @@ class _Session:
         tell = self._view.say if history.is_well else self._view.warn
         for line in lines_of(history):
             tell(line)
+        if journal.is_gone:
+            where = f"the run directory {self._run_dir} was removed meanwhile"
+            self._view.warn(f"warning: {where}: the next run begins anew")
         for problem in problems:
             self._view.warn(f"error: {problem}")
         self._compare(history)
