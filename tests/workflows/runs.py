@@ -60,9 +60,11 @@ def run(workflow: Path, *options: str | Path, code: int = 0) -> Any:
     return Run(workflow, *options, "--json").summary(code)
 
 
-def wait_until(what: Callable[[], bool], run: Run | None = None) -> None:
+def wait_until(
+    what: Callable[[], bool], run: Run | None = None, *, limit_s: float = LIMIT_S
+) -> None:
     """Wait for something, for as long as the run goes on."""
-    deadline = time.monotonic() + LIMIT_S
+    deadline = time.monotonic() + limit_s
     while not what():
         assert time.monotonic() < deadline, "it never came about"
         if run is not None and run.process.poll() is not None:

@@ -48,7 +48,7 @@ process pack {{
     clusterOptions {{ beside(cleaned) }}
     errorStrategy 'retry'
     maxRetries 3
-    publishDir params.out, mode: 'copy'
+    publishDir params.out, mode: 'copy', overwrite: true
     input: path cleaned
     output: path "${{cleaned}}.gz"
     shell: '''
@@ -111,7 +111,7 @@ class Story:
             return all(self.begun())
 
         try:
-            wait_until(have_begun)
+            wait_until(have_begun, limit_s=LIMIT_S)
         except BaseException:
             end(goes)
             raise
@@ -140,8 +140,12 @@ class Story:
     def check(self) -> None:
         """All results are there, and right."""
         for part, cleaned in self._cleaned.items():
-            packed = (self.job / "packed" / f"{part}.txt.clean.gz").read_bytes()
+            packed = self.published(part).read_bytes()
             assert gzip.decompress(packed).decode() == cleaned
+
+    def published(self, part: str) -> Path:
+        """Where the result of a part is copied to."""
+        return self.job / "packed" / f"{part}.txt.clean.gz"
 
 
 @contextmanager
@@ -192,6 +196,9 @@ def test_nextflow_is_killed_and_resumes(left: str, hosts: Hosts, tmp_path: Path)
         finally:
             end(goes)
         assert story.result(half).stat().st_size == HALF_BYTES
+        # As if it had been killed while it copied a result.
+        (story.job / "packed").mkdir(exist_ok=True)
+        story.published(whole).write_bytes(b"half")
         if left == "is cancelled":
             for job in slurm.jobs():
                 slurm.cancel(job)
