@@ -108,7 +108,7 @@ def test_what_the_run_needs_is_no_output(
     task = {"command": "true", "outputs": [output.format(directory)]}
     (directory / "w.yaml").write_text(json.dumps({"tasks": {"a": task}}))
     assert main(["w.yaml"]) == 2
-    assert "is what the run itself needs: " in capsys.readouterr().err
+    assert "is what the run itself needs" in capsys.readouterr().err
     assert (directory / "w.yaml").exists()
 
 

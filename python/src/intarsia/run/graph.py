@@ -5,9 +5,8 @@ from __future__ import annotations
 import graphlib
 import heapq
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePath
 
 
 class GraphError(ValueError):
@@ -151,14 +150,20 @@ def _producers(tasks: Iterable[Task]) -> tuple[dict[str, str], list[str]]:
             for file in dict.fromkeys(task.outputs)
             if file in task.inputs
         ]
-    for file, name in producer.items():
-        above = next((str(one) for one in PurePath(file).parents if str(one) in producer), None)
-        if above is not None:
-            problems.append(
-                f"task {name}: field 'outputs': {file} lies in {above}, which task "
-                f"{producer[above]} makes as a file"
-            )
+    problems += [
+        f"task {name}: field 'outputs': {file} lies in {above}, which task {producer[above]} makes "
+        "as a file"
+        for file, name in producer.items()
+        for above in _above(file)
+        if above in producer
+    ]
     return producer, problems
+
+
+def _above(file: str) -> Iterator[str]:
+    """The directories that a file lies in, as far as its name has them."""
+    while file := file.rpartition("/")[0]:
+        yield file
 
 
 def _in_order(

@@ -46,10 +46,10 @@ class Mentioned:
 
     def _paths(self, task: Task) -> Iterator[str]:
         words = list(dict.fromkeys(words_of(task.recipe or task.command)))
-        paths = [_joined(self._directory, word) for word in paths_in(words)]
+        paths = [joined(self._directory, word) for word in paths_in(words)]
         yield from paths
         places = [path for path in paths if self._is_place(path)]
-        yield from (_joined(place, word) for place, word in product(places, words))
+        yield from (joined(place, word) for place, word in product(places, words))
 
     def _is_directory_here(self, path: str) -> bool:
         """Whether a path is a directory of the file system that the workflow's directory is in."""
@@ -57,7 +57,12 @@ class Mentioned:
         return is_directory and os.stat(path).st_dev == self._device  # noqa: PTH116
 
 
-def _joined(place: str, word: str) -> str:
+def joined(place: str | os.PathLike[str], word: str) -> str:
+    """Return where a name leads from a directory, without the `..` in it.
+
+    >>> joined("/mnt/work", "../x"), joined("/mnt/work", "/y")
+    ('/mnt/x', '/y')
+    """
     return os.path.normpath(os.path.join(place, word))  # noqa: PTH118
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import stat
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +18,7 @@ from intarsia.run.graph import Graph, GraphError
 from intarsia.run.hints import Derivation, chosen_by, own_hints
 from intarsia.run.lineage import Made, lineages, needed
 from intarsia.run.makefile import is_makefile, read_makefile
+from intarsia.run.mentioned import joined
 from intarsia.run.order import Stamp
 from intarsia.run.patience import patiently
 from intarsia.run.replay import Replay
@@ -115,11 +115,11 @@ def require_inputs(source: str, graph: Graph, directory: Path) -> list[str]:
 
 def refuse_outputs(source: str, graph: Graph, directory: Path, kept: Sequence[Path]) -> None:
     """Raise GraphError for outputs that are one of `kept`, or lie in it: they would be removed."""
+    places = tuple(f"{place}/" for place in kept)
     problems = [
-        f"task {maker}: field 'outputs': {file} is what the run itself needs: {place}"
+        f"task {maker}: field 'outputs': {file} is what the run itself needs"
         for file, maker in graph.producer.items()
-        for place in kept
-        if Path(os.path.normpath(directory / file)).is_relative_to(place)
+        if f"{joined(directory, file)}/".startswith(places)
     ]
     if problems:
         raise GraphError(source, problems[:_NAMED])

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Collection, Iterable, Iterator
+from functools import cache
 from itertools import chain, islice
 from pathlib import Path
 
 from intarsia.run.graph import Graph
-from intarsia.run.mentioned import Mentioned
+from intarsia.run.mentioned import Mentioned, joined
 
 _NAMED = 5
 #: So many files of new directories are looked at, and so many that commands name: there may be
@@ -27,19 +28,18 @@ class Undeclared:
     """
 
     def __init__(self, graph: Graph, directory: Path, run_dir: Path) -> None:
-        directory = directory.absolute()
-        self._directory = str(directory)
+        self._directory = os.path.realpath(directory)
         self._device = directory.stat().st_dev
         self._run_dir = os.path.realpath(run_dir)
         tasks = graph.tasks.values()
-        outputs = [_joined(directory, file) for task in tasks for file in task.outputs]
-        inputs = [_joined(directory, file) for task in tasks for file in task.inputs]
-        self._declared = {str(path) for path in (*inputs, *outputs)}
+        outputs = {joined(self._directory, file) for task in tasks for file in task.outputs}
+        inputs = {joined(self._directory, file) for task in tasks for file in task.inputs}
+        self._declared = inputs | outputs
         # Where only inputs lie outside, nobody expects the tasks to write.
-        inside = [path for path in inputs if path.is_relative_to(directory)]
-        self._places = {directory, *(path.parent for path in (*inside, *outputs))}
+        inside = {path for path in inputs if path.startswith(f"{self._directory}/")}
+        self._places = {self._directory, *map(os.path.dirname, inside | outputs)}
         self._files, directories = self._present()
-        self._directories = directories | {str(run_dir.absolute())}
+        self._directories = directories | {self._run_dir}
         self._mentioned = Mentioned(graph, self._directory, self._declared, _LOOKED_AT)
 
     def found(self, begun: Collection[str]) -> list[str]:
@@ -63,11 +63,10 @@ class Undeclared:
     def _undeclared(self, paths: Iterable[str]) -> list[str]:
         """Those that are files of ours, and that have no other path by which they are declared."""
         ours = [path for path in paths if self._is_ours(path)]
-        declared = set(map(_real, self._declared)) if ours else set()
-        by_place = {_real(path): path for path in ours}
+        declared = _by_real_path(self._declared if ours else ())
         return [
             path
-            for place, path in by_place.items()
+            for place, path in _by_real_path(ours).items()
             if place not in declared and not Path(place).is_relative_to(self._run_dir)
         ]
 
@@ -99,18 +98,18 @@ class Undeclared:
         return files, directories
 
 
-def _joined(directory: Path, file: str) -> Path:
-    return Path(os.path.normpath(directory / file))
-
-
 def _is_directory(path: str) -> bool:
     return os.path.isdir(path) and not os.path.islink(path)  # noqa: PTH112, PTH114
 
 
-def _real(path: str) -> str:
-    """The path of a name without symbolic links on the way to it."""
-    place, name = os.path.split(path)
-    return f"{os.path.realpath(place)}/{name}"
+def _by_real_path(paths: Iterable[str]) -> dict[str, str]:
+    """Return paths by what they are without symbolic links on the way to their names."""
+    place_of = cache(os.path.realpath)
+    found = {}
+    for path in paths:
+        place, name = os.path.split(path)
+        found[f"{place_of(place)}/{name}"] = path
+    return found
 
 
 def _below(directory: str) -> Iterator[str]:
