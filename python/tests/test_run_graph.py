@@ -210,6 +210,10 @@ def test_inputs_of_a_replay_are_dealt_by_bytes() -> None:
     text = instance(lambda d: None)
     graph = read_wfformat("w.json", text, Replay())
     assert dealt(graph, graph.sources, ["a", "b"]) == {"a": ["sky#1"], "b": ["empty.hdr"]}
+    # As predictions have it: `inputs_are_dealt_as_a_run_deals_those_that_it_makes` of the model.
+    sizes = {"a": 10, "b": 60, "c": 30, "d": 25}
+    graph = replace(graph, size_bytes=sizes)
+    assert dealt(graph, list(sizes), ["n1", "n2"]) == {"n1": ["b"], "n2": ["c", "d", "a"]}
 
 
 def test_hints_follow_from_who_writes_and_who_reads() -> None:

@@ -3,7 +3,8 @@
 //! The decisions are those of `policy`, which nodes of a store ask too. Which hosts a file is dealt over is drawn anew for
 //! each file from its own number: one order for all is the hot spot that the thesis found in its store.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
 
 use intarsia_policy::{
     Dealt, FileState, Here, Home, HostState, HostWish, PlaceRequest, Plan, PlannedLayout, Purpose,
@@ -102,15 +103,20 @@ impl<'a> Places<'a> {
         self.places[file].as_ref()
     }
 
-    /// The inputs of the workload are in the store when it begins: each as if the storage hosts had written them in turn.
+    /// The inputs of the workload are in the store when it begins, dealt as `intarsia run` deals those that it makes for a
+    /// replay (`intarsia.run.replay.dealt`): the largest first, each as if that storage host had written it that has written
+    /// least so far.
     pub(super) fn lay_inputs(&mut self) -> Result<(), Problem> {
-        let inputs =
-            self.workload.files.iter().enumerate().filter(|(_, file)| file.writer.is_none());
-        let inputs: Vec<FileId> = inputs.map(|(id, _)| id).collect();
-        let mut writers = self.roles.stores.clone().cycle();
+        let files = &self.workload.files;
+        let mut inputs: Vec<FileId> =
+            (0..files.len()).filter(|id| files[*id].writer.is_none()).collect();
+        inputs.sort_by_key(|id| Reverse(files[*id].size_bytes));
+        let mut written: BinaryHeap<Reverse<(u64, u32)>> =
+            self.roles.stores.clone().map(|host| Reverse((0, host))).collect();
         for input in inputs {
-            let writer = writers.next().unwrap_or_default();
+            let Some(Reverse((bytes, writer))) = written.pop() else { break };
             self.lay(input, writer)?;
+            written.push(Reverse((bytes.saturating_add(files[input].size_bytes), writer)));
         }
         Ok(())
     }

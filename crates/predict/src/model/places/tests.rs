@@ -194,3 +194,21 @@ fn a_group_of_files_is_on_the_host_that_a_store_chooses_by_the_names_of_its_host
         assert_eq!(profile.host_name(found), chosen.0, "{group}");
     }
 }
+
+#[test]
+fn inputs_are_dealt_as_a_run_deals_those_that_it_makes() {
+    // The same as `test_inputs_of_a_replay_are_dealt_by_bytes` of the Python package.
+    let sizes = [("a", 10), ("b", 60), ("c", 30), ("d", 25)];
+    let files: Vec<Value> =
+        sizes.iter().map(|(name, bytes)| json!({ "name": name, "size_bytes": bytes })).collect();
+    let reads: Vec<&str> = sizes.iter().map(|(name, _)| *name).collect();
+    let text = json!({ "format": "intarsia-workload", "version": 1, "files": files,
+        "tasks": [{ "name": "t", "reads": reads }] });
+    let workload = Workload::parse("workload", &text.to_string()).unwrap();
+    let (profile, configuration) = (profile(), Configuration::new(2));
+    let roles = configuration.roles(&profile).unwrap();
+    let mut places = Places::new(&workload, &profile, &configuration, &roles, 1);
+    places.lay_inputs().unwrap();
+    let found = (0..sizes.len()).map(|file| places.of(file).unwrap().home());
+    assert_eq!(found.collect::<Vec<_>>(), [1, 0, 1, 1]);
+}
