@@ -1,7 +1,7 @@
 //! How far runs were from what was foretold of them.
 
-use crate::Problem;
 use crate::json::Node;
+use crate::{Problem, as_float};
 
 /// A run that is further off than this many times tells of something else; `refine` leaves it out of its corrections, too.
 const OUTLIER: f64 = 10.0;
@@ -37,6 +37,18 @@ impl Compared {
     pub(crate) fn errors(&self) -> &[f64] {
         &self.errors
     }
+
+    /// The logarithm by which a further run is off at most, with this probability; none: there are too few runs to say.
+    ///
+    /// It is the k-th smallest error of n, k = ⌈(n + 1) · probability⌉: if the further run is one like these, it is as likely
+    /// in any place among them, whatever law they follow. That is split conformal prediction (Lei, G'Sell, Rinaldo,
+    /// Tibshirani, Wasserman, Journal of the American Statistical Association 113, 2018, section 2.2).
+    pub(crate) fn bound(&self, probability: f64) -> Option<f64> {
+        let mut sizes: Vec<f64> = self.errors.iter().map(|error| error.abs()).collect();
+        sizes.sort_unstable_by(f64::total_cmp);
+        let least = as_float(sizes.len() as u64 + 1) * probability;
+        (1..).zip(sizes).find(|(place, _)| as_float(*place) >= least).map(|(_, size)| size)
+    }
 }
 
 /// Actual over predicted makespan of a run: as `refine` found it with the corrections by the other runs, or, in profiles of
@@ -51,4 +63,24 @@ fn ratio(run: &Node<'_>) -> Result<Option<f64>, Problem> {
     let predicted = makespan.field("predicted_s")?.number()?;
     let actual = makespan.field("actual_s")?.number()?;
     Ok((predicted > 0.0).then(|| actual / predicted))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bound_is_the_error_that_one_run_in_ten_exceeds() {
+        // Of chance order, and of both signs.
+        let of = |count: i32| {
+            let errors =
+                (1..=count).map(|size| f64::from(size * 7 % (count + 1)) * (-1_f64).powi(size));
+            Compared { errors: errors.collect() }.bound(0.9)
+        };
+        assert_eq!(of(8), None, "of nine runs one in nine is the largest");
+        assert_eq!(of(9), Some(9.0));
+        assert_eq!(of(18), Some(18.0));
+        assert_eq!(of(19), Some(18.0));
+        assert_eq!(of(99), Some(90.0));
+    }
 }

@@ -1,6 +1,6 @@
 //! How far an answer may be off, and what of that is known.
 //!
-//! What a run takes over what is foretold has three parts, whose logarithms are taken as normal and independent:
+//! What a run takes over what is foretold has three parts, of whose logarithms is known:
 //!
 //! ```text
 //! draws     what is drawn anew in each run: runs of the profile with other seeds
@@ -8,9 +8,13 @@
 //! model     actual over predicted of the runs that `intarsia refine` held against the profile
 //! ```
 //!
-//! Their variances add up, with the degrees of freedom of Welch and Satterthwaite (Biometrics Bulletin 2, 1946). Runs that
-//! were held against a profile differ from it by the first two parts as well, so that an interval of all three is too wide
-//! rather than too narrow.
+//! *Enough runs were compared* (nine, for 90 %): these differ from what was foretold by all three parts. A further run that is
+//! like them lies within their bound, whatever law errors follow ([`Compared::bound`](crate::profile::Compared)). An answer
+//! may be less sure than they were; so an interval is never narrower than draws and numbers of the answer itself say.
+//!
+//! *Fewer, or none*: the parts are taken as normal and independent. Their variances add up, with the degrees of freedom of
+//! Welch and Satterthwaite (Biometrics Bulletin 2, 1946). Compared runs differ by the first two parts as well, so that an
+//! interval of all three is too wide rather than too narrow.
 
 use intarsia_des::{Interval, Tally, student};
 use serde::Serialize;
@@ -19,6 +23,8 @@ use crate::profile::Profile;
 
 /// The probability with which a run lies in its interval.
 const COVERED: f64 = 0.9;
+/// So many standard deviations of a normal law to both sides cover that.
+const NORMAL: f64 = 1.644_853_6;
 /// The probability with which an interval of a mean or of a difference covers what it is for.
 const CONFIDENCE: f64 = 0.95;
 
@@ -55,6 +61,8 @@ pub(crate) struct Known {
     assumes_links: bool,
     /// How far runs were off that were held against it.
     model: Option<Part>,
+    /// By how much, as a logarithm, a further one is off at most; none: they are too few to say.
+    bound: Option<f64>,
     compared: usize,
 }
 
@@ -114,6 +122,7 @@ impl Known {
             assumes_links: profile.hosts > 1 && !profile.rounds.has("host.in_bytes_per_second"),
             // About no error rather than about their mean: what they have in common is in the next run, too.
             model: Part::about_zero(errors, float(errors.len())),
+            bound: profile.compared.bound(COVERED),
             compared: errors.len(),
         }
     }
@@ -137,10 +146,20 @@ impl Known {
         let shifts: Vec<f64> =
             pairs.iter().map(|(plain, variant)| (variant / plain).ln()).collect();
         let drawn = Part::of(&logarithms).map(|part| part.times(1.0 + 1.0 / float(plain.len())));
-        let sum = Part::sum([drawn, self.of_numbers(&shifts), self.model])?;
-        let factor = sum.half_width(COVERED).exp();
+        let factor = self.half_width([drawn, self.of_numbers(&shifts)])?.exp();
         let mean = plain.iter().sum::<f64>() / float(plain.len());
         Some(Bounds { low: mean / factor, high: mean * factor })
+    }
+
+    /// Half of an interval of a run, as a logarithm, from the parts that were found of the answer itself.
+    fn half_width(&self, own: [Option<Part>; 2]) -> Option<f64> {
+        let Some(bound) = self.bound else {
+            let [drawn, numbers] = own;
+            return Some(Part::sum([drawn, numbers, self.model])?.half_width(COVERED));
+        };
+        // How sure it is that a run lies within is told by the bound; few rounds need not make this wide as well.
+        let own = Part::sum(own).map_or(0.0, |part| NORMAL * part.variance.sqrt());
+        Some(own.max(bound))
     }
 
     /// How far a run is from what the numbers of the whole seed say, from how far its rounds are.
