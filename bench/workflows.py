@@ -144,10 +144,10 @@ def instance_of(name, arguments, place):
 
 
 def document_of(name):
-    """An instance, recorded or made by its shape."""
+    """An instance, recorded or made by its shape; of a family that is in both places not the large one."""
     if name in shapes.SHAPES:
         return shapes.SHAPES[name]()
-    (path,) = INSTANCES.glob(f"{name}-*.xz")
+    (path,) = list(INSTANCES.glob(f"{name}-*.xz")) or INSTANCES.glob(f"large/{name}-*.xz")
     return json.loads(lzma.open(path).read())
 
 
