@@ -74,6 +74,8 @@ fn without_address(
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::topology::Topology;
 
@@ -120,5 +122,17 @@ mod tests {
             Topology::parse_file(&told).unwrap().all().filter(|p| p.id == *id).count()
         };
         assert_eq!((of(&known), of(&new)), (1, 1));
+    }
+    proptest! {
+        #[test]
+        fn a_damaged_map_keeps_its_lines(at in 0usize..250, with in "[ -~\\n]{0,3}") {
+            let mut damaged = map();
+            if at <= damaged.len() {
+                damaged.insert_str(at, &with);
+            }
+            let told = corrected(&damaged, &|_, _| true, &[]);
+            prop_assert_eq!(told.lines().count(), damaged.lines().count());
+            prop_assert_eq!(corrected(&told, &|_, _| true, &[]), told);
+        }
     }
 }
