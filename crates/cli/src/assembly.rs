@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use intarsia_cluster::topology::ServerId;
 use intarsia_types::NodeId;
 use serde::{Deserialize, Serialize};
 
@@ -23,10 +24,10 @@ pub(crate) struct Assembly {
     pub(crate) restored: Vec<(NodeId, u16)>,
     /// The names in their Cluster under which metadata servers begin again with what they have.
     #[serde(default)]
-    pub(crate) identities: BTreeSet<String>,
+    pub(crate) identities: BTreeSet<ServerId>,
     /// Metadata servers that go on with an older copy, and the names of the last primaries of their shards.
     #[serde(default)]
-    pub(crate) successors: Vec<(NodeId, u16, String)>,
+    pub(crate) successors: Vec<(NodeId, u16, ServerId)>,
     /// Slots of the metadata of which no copy is left, and whose names are given up.
     #[serde(default)]
     pub(crate) emptied: Vec<(u16, u16)>,

@@ -159,7 +159,7 @@ fn identities(kept: &[(NodeId, Kept)], restored: &[ServerName]) -> BTreeSet<Serv
             _ if kept.has_data => &kept.map,
             _ => return None,
         };
-        Some(Topology::parse_file(map).ok()?.myself()?.id.clone())
+        Topology::author_of(map)
     };
     kept.iter().filter_map(id).collect()
 }

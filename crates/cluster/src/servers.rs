@@ -364,6 +364,14 @@ fn finish(dir: &Path, process: &Process, is_gone: bool) -> Result<()> {
     Ok(())
 }
 
+/// Claims the directory of a server, for somebody who is `doing` something there. A server that still runs there is ended first.
+fn take_over(dir: &Path, doing: &str) -> Result<Claim> {
+    if let Some(process) = running(dir) {
+        finish(dir, &process, process.end(END_PATIENCE))?;
+    }
+    Claim::take(&dir.join(LOCK), doing, CHILD_PATIENCE)
+}
+
 /// The server that runs in this directory: the one that was written down, else whoever holds the claim, of which a
 /// child that rewrites the log is the younger.
 fn running(dir: &Path) -> Option<Process> {

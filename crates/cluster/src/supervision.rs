@@ -53,7 +53,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags};
 
 use crate::asking::first_answer;
 use crate::client::{Access, Connection, KEEPER_USER};
-use crate::deployment::{Deployment, ServerName};
+use crate::deployment::{Deployment, ServerAddress, ServerName};
 use crate::formation::replication_of;
 use crate::process::wait_readable;
 use crate::secrets::Secrets;
@@ -187,24 +187,25 @@ impl Watch {
         let own = crate::servers::kept(&self.dir).into_iter().filter_map(|kept| {
             let name = ServerName { host: self.host.clone(), number: kept.number };
             let address = self.settings(&name).ok()?.address;
-            Some((Topology::parse_file(&kept.map).ok()?.myself()?.id.clone(), address))
+            Some((Topology::author_of(&kept.map)?, address))
         });
         let own: Vec<_> = own.collect();
-        let others = self.deployment.hosts_to_ask().filter(|member| member.name != self.host);
-        let addresses: Vec<_> = others.filter_map(|member| member.server(0).ok()).collect();
-        let view = first_answer(&self.keeper(), addresses, Topology::ask);
+        let view = first_answer(&self.keeper(), self.servers_of_others(), Topology::ask);
         view.is_ok_and(|view| {
             own.iter().any(|(id, address)| {
-                let there = view.by_address(address.ip, address.port);
-                view.by_id(id).is_none() && there.is_some_and(|there| there.id != *id)
+                view.by_id(id).is_none() && view.by_address(address.ip, address.port).is_some()
             })
         })
     }
 
+    /// The first servers of the other hosts.
+    fn servers_of_others(&self) -> Vec<ServerAddress> {
+        let others = self.deployment.hosts_to_ask().filter(|member| member.name != self.host);
+        others.filter_map(|member| member.server(0).ok()).collect()
+    }
+
     /// Whether the other hosts have a Cluster that works without this one: not one that is just starting too.
     fn others_go_on(&self) -> bool {
-        let others = self.deployment.hosts_to_ask().filter(|member| member.name != self.host);
-        let addresses: Vec<_> = others.filter_map(|member| member.server(0).ok()).collect();
         let last_sign = crate::servers::last_sign_of_life(&self.dir);
         let goes_on = move |connection: &mut Connection| {
             let uptime_s = connection.fields(&["INFO", "server"])?.number("uptime_in_seconds");
@@ -217,7 +218,7 @@ impl Watch {
             let is_running = (outlived || uptime >= SETTLED) && up * 2 > primaries.len();
             is_running.then_some(()).ok_or_else(|| Error::Engine("it is just starting".into()))
         };
-        first_answer(&self.keeper(), addresses, goes_on).is_ok()
+        first_answer(&self.keeper(), self.servers_of_others(), goes_on).is_ok()
     }
 }
 

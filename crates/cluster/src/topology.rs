@@ -160,6 +160,12 @@ impl Topology {
         Self::parse(&lines.collect::<Vec<_>>().join("\n"))
     }
 
+    /// The name of the server that has written this down; none if it tells of none.
+    #[must_use]
+    pub fn author_of(file: &str) -> Option<ServerId> {
+        Some(Self::parse_file(file).ok()?.myself()?.id.clone())
+    }
+
     /// The same once the server asked has learnt that `primary` has its slots.
     #[must_use]
     pub fn with_myself_following(mut self, primary: &Peer) -> Self {
@@ -295,13 +301,14 @@ pub fn even_slots(shards: u16) -> Vec<RangeInclusive<u16>> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const A: &str = "07c37dfeb235213a872192d90877d0cd55635b91";
-    const B: &str = "e7d1eecce10fd6bb5eb35b9f99a514335d9ba9ca";
-    const C: &str = "67ed2db8d677e59ec4a4cefb06858cf2a1a89fa1";
+    /// Names of servers.
+    pub(crate) const A: &str = "07c37dfeb235213a872192d90877d0cd55635b91";
+    pub(crate) const B: &str = "e7d1eecce10fd6bb5eb35b9f99a514335d9ba9ca";
+    pub(crate) const C: &str = "67ed2db8d677e59ec4a4cefb06858cf2a1a89fa1";
 
     fn example() -> String {
         format!(

@@ -181,16 +181,15 @@ impl ServerStart<'_> {
             name.is_some_and(|name| assembly.present.contains(&name.host))
         };
         let is_gone = |id: &ServerId, address: &ServerAddress| {
-            !assembly.identities.contains(&id.0) && comes_anew(address)
+            !assembly.identities.contains(id) && comes_anew(address)
         };
         for one in assembly.kept.iter().filter(|one| one.host == *self.host) {
             let of_one = assembly
                 .successors
                 .iter()
                 .filter(|(host, number, _)| (host, *number) == (&one.host, one.number));
-            let learn: Vec<ServerId> = of_one.map(|(.., of)| ServerId(of.clone())).collect();
-            let dir = self.dir.join(one.number.to_string());
-            servers::correct_map(&dir, &is_gone, &learn.iter().collect::<Vec<_>>())?;
+            let learn: Vec<&ServerId> = of_one.map(|(.., of)| of).collect();
+            servers::correct_map(&self.dir.join(one.number.to_string()), &is_gone, &learn)?;
         }
         Ok(())
     }

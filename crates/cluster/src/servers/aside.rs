@@ -14,11 +14,7 @@ use std::path::{Path, PathBuf};
 
 use intarsia_types::{Error, Result};
 
-use super::{
-    ASIDE, CHILD_PATIENCE, COMPLETE, DATA, END_PATIENCE, INCOMPLETE, LOCK, LOG, finish, has_data,
-    running,
-};
-use crate::claim::Claim;
+use super::{ASIDE, COMPLETE, DATA, INCOMPLETE, LOCK, LOG, has_data, take_over};
 use crate::private;
 
 /// One change of what lies in the directory of a server.
@@ -61,10 +57,7 @@ pub(super) fn set_aside(dir: &Path) -> Result<()> {
 /// # Errors
 /// Of the file system, and when a server there cannot be ended.
 pub fn restore_aside(dir: &Path) -> Result<()> {
-    if let Some(process) = running(dir) {
-        finish(dir, &process, process.end(END_PATIENCE))?;
-    }
-    let _claim = Claim::take(&dir.join(LOCK), "restoring", CHILD_PATIENCE)?;
+    let _claim = take_over(dir, "restoring")?;
     putting_back(dir)?.iter().try_for_each(Step::take)
 }
 

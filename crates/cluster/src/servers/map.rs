@@ -8,8 +8,7 @@ use std::path::Path;
 
 use intarsia_types::{Error, Result};
 
-use super::{CHILD_PATIENCE, END_PATIENCE, LOCK, MAP, finish, running};
-use crate::claim::Claim;
+use super::{MAP, take_over};
 use crate::deployment::ServerAddress;
 use crate::private;
 use crate::topology::{ServerId, address, server_id};
@@ -37,10 +36,7 @@ pub fn correct_map(
     if corrected == map {
         return Ok(());
     }
-    if let Some(process) = running(dir) {
-        finish(dir, &process, process.end(END_PATIENCE))?;
-    }
-    let _claim = Claim::take(&dir.join(LOCK), "correcting", CHILD_PATIENCE)?;
+    let _claim = take_over(dir, "correcting")?;
     private::write_file(&path, corrected.as_bytes())
 }
 
@@ -78,10 +74,7 @@ mod tests {
 
     use super::*;
     use crate::topology::Topology;
-
-    const A: &str = "07c37dfeb235213a872192d90877d0cd55635b91";
-    const B: &str = "e7d1eecce10fd6bb5eb35b9f99a514335d9ba9ca";
-    const C: &str = "67ed2db8d677e59ec4a4cefb06858cf2a1a89fa1";
+    use crate::topology::tests::{A, B, C};
 
     fn map() -> String {
         format!(
@@ -123,6 +116,7 @@ mod tests {
         };
         assert_eq!((of(&known), of(&new)), (1, 1));
     }
+
     proptest! {
         #[test]
         fn a_damaged_map_keeps_its_lines(at in 0usize..250, with in "[ -~\\n]{0,3}") {

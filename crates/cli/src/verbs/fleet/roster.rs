@@ -130,9 +130,9 @@ pub(super) fn recover(
     let plan = recovery::plan(store, &kept(seen), accepts_loss);
     let plan = plan.map_err(|e| Failure::usage(e.to_string()))?;
     assembly.emptied = plan.emptied;
-    assembly.identities = plan.identities.into_iter().map(|id| id.0).collect();
+    assembly.identities = plan.identities;
     let successors = plan.successors.into_iter();
-    assembly.successors = successors.map(|(name, of)| (name.host, name.number, of.0)).collect();
+    assembly.successors = successors.map(|(name, of)| (name.host, name.number, of)).collect();
     let is =
         |one: &KeptServer, name: &ServerName| one.host == name.host && one.number == name.number;
     for name in &plan.passed_over {

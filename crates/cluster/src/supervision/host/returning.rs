@@ -111,8 +111,7 @@ impl Host {
 
     /// The name in the Cluster of what lies in the directory of a server.
     fn goes_by(&self, index: usize) -> Option<ServerId> {
-        let map = servers::map_of(&self.dir_of(index)?);
-        Some(Topology::parse_file(&map).ok()?.myself()?.id.clone())
+        Topology::author_of(&servers::map_of(&self.dir_of(index)?))
     }
 
     /// Whether a server has something to go on with; in memory alone none ever has.
