@@ -55,10 +55,10 @@ fn take_up_former(
     namespace: &Namespace,
     is_new: bool,
 ) -> Result<()> {
-    take_back_found(options, identity, namespace)?;
+    let known = take_back_found(options, identity, namespace)?;
     let is_configured =
         |dir: &str| options.tiers.iter().any(|spec| absolute(&spec.dir) == Path::new(dir));
-    let own = namespace.tiers()?.into_iter().filter(|(_, tier)| tier.host == options.name.0);
+    let own = known.into_iter().filter(|(_, tier)| tier.host == options.name.0);
     let (there, missing): (Vec<_>, Vec<_>) =
         own.partition(|(id, tier)| tier_at(Path::new(&tier.dir), &identity.store) == Some(*id));
     identity.keep_tiers(there.into_iter().map(|(id, tier)| (id, PathBuf::from(tier.dir))));
@@ -78,6 +78,7 @@ fn take_up_former(
 }
 
 /// Takes the tiers of this store that lie in the directories of this host for its own, where they are not another host's.
+/// Returns all tiers of the store.
 ///
 /// # Errors
 /// [`Error::Invalid`] for a copy of a tier that is at its place, and for a tier of another host.
@@ -85,36 +86,38 @@ fn take_back_found(
     options: &NodeOptions,
     identity: &Identity,
     namespace: &Namespace,
-) -> Result<()> {
+) -> Result<Vec<(TierId, TierRecord)>> {
     let dirs = options.tiers.iter().map(|spec| absolute(&spec.dir));
     let found: Vec<(TierId, PathBuf)> =
         dirs.filter_map(|dir| Some((tier_at(&dir, &identity.store)?, dir))).collect();
-    for (id, known) in namespace.tiers()? {
-        let known_dir = Path::new(&known.dir);
-        let is_own =
-            known.host == options.name.0 && tier_at(known_dir, &identity.store) == Some(id);
-        let other = found.iter().find(|(there, dir)| *there == id && dir != known_dir);
-        if let Some((_, dir)) = other.filter(|_| is_own) {
-            return Err(is_copy(id, dir, known_dir));
+    let known = namespace.tiers()?;
+    let is_own = |tier: &TierRecord| tier.host == options.name.0;
+    let mut is_news = false;
+    for (id, dir) in &found {
+        let Some((_, tier)) = known.iter().find(|(known, _)| known == id) else { continue };
+        let recorded = Path::new(&tier.dir);
+        if is_own(tier) && dir != recorded && tier_at(recorded, &identity.store) == Some(*id) {
+            return Err(is_copy(*id, dir, recorded));
         }
+        is_news |= !is_own(tier) || dir != recorded;
+    }
+    if !is_news {
+        return Ok(known);
     }
     let named = found.iter().map(|(id, dir)| (*id, dir.to_string_lossy().into_owned()));
     let back = namespace.take_back_tiers(&options.name, &named.collect::<Vec<_>>())?;
-    for (id, known) in namespace.tiers()? {
-        let here = found.iter().find(|(there, _)| *there == id);
-        if let Some((_, dir)) = here.filter(|_| known.host != options.name.0) {
-            return Err(Error::Invalid(format!(
-                "directory {} has tier {id} of this store, which is one of host {}; name it there, and another directory on {}",
-                dir.display(),
-                known.host,
-                options.name
-            )));
-        }
-    }
-    if !back.is_empty() {
-        tracing::warn!(host = %options.name, tiers = ?back, "tiers of this host were elsewhere before, or not there");
-    }
-    Ok(())
+    tracing::warn!(host = %options.name, tiers = ?back, "tiers of this host were elsewhere before, or not there");
+    let now = namespace.tiers()?;
+    let is_here = |id: &TierId| found.iter().find(|(there, _)| there == id);
+    let stranger = now.iter().find(|(id, tier)| !is_own(tier) && is_here(id).is_some());
+    let Some((id, tier)) = stranger else { return Ok(now) };
+    let dir = is_here(id).map_or(Path::new(""), |(_, dir)| dir);
+    Err(Error::Invalid(format!(
+        "directory {} has tier {id} of this store, which is one of host {}; name it there, and another directory on {}",
+        dir.display(),
+        tier.host,
+        options.name
+    )))
 }
 
 fn absolute(dir: &Path) -> PathBuf {
