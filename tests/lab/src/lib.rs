@@ -68,6 +68,15 @@ pub(crate) fn within<T>(bound: Duration, mut probe: impl FnMut() -> Option<T>) -
     }
 }
 
+/// Runs a command to its end: its exit code, and what it says.
+///
+/// # Panics
+/// When it cannot be begun.
+pub fn ended(command: &mut Command) -> (Option<i32>, String) {
+    let output = command.output().expect("the command begins");
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
 impl Cluster {
     /// Makes a lab of `hosts` nodes and brings a store up on all of them.
     ///
@@ -130,9 +139,17 @@ impl Cluster {
     }
 
     fn up(&self, options: &[&str]) {
-        let mut up = Command::new(intarsia());
-        up.arg("up").arg(self.mount_pattern()).args(["--lab", &self.lab, "--wait", "60s", "--dir"]);
-        run(up.arg(self.dir.path().join("{host}")).args(&self.settings).args(options));
+        let mut up = self.command("up");
+        run(up.args(["--wait", "60s"]).args(&self.settings).args(options));
+    }
+
+    /// A verb about the store on all its hosts, as `up` or `down`.
+    #[must_use]
+    pub fn command(&self, verb: &str) -> Command {
+        let mut command = Command::new(intarsia());
+        command.arg(verb).arg(self.mount_pattern()).args(["--lab", &self.lab, "--dir"]);
+        command.arg(self.dir.path().join("{host}"));
+        command
     }
 
     /// Brings the store up again as it was brought up first, on the hosts where it is not.

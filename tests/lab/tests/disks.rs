@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use intarsia_lab_tests::{Cluster, is_unmet, kill};
+use intarsia_lab_tests::{Cluster, ended, is_unmet, kill};
 use intarsia_posix_tests::{intarsia, skip, wait_for};
 
 const REFUSED: i32 = 2;
@@ -59,18 +59,13 @@ impl Disks {
     }
 
     fn up_at(&self, tier: &str, more: &[&str]) -> (Option<i32>, String) {
-        let mut up = Command::new(intarsia());
-        up.arg("up").arg(self.cluster.dir().join("mnt-{host}"));
-        up.args(["--lab", self.cluster.name(), "--wait", "60s", "--dir"]);
-        up.arg(self.cluster.dir().join("{host}")).arg("--tier").arg(self.dir.path().join(tier));
+        let mut up = self.cluster.command("up");
+        up.args(["--wait", "60s", "--tier"]).arg(self.dir.path().join(tier));
         ended(up.args(more))
     }
 
     fn down(&self) {
-        let mut down = Command::new(intarsia());
-        down.arg("down").arg(self.cluster.dir().join("mnt-{host}"));
-        down.args(["--lab", self.cluster.name(), "--dir"]).arg(self.cluster.dir().join("{host}"));
-        let (code, said) = ended(&mut down);
+        let (code, said) = ended(&mut self.cluster.command("down"));
         assert_eq!(code, Some(0), "{said}");
     }
 
@@ -78,6 +73,13 @@ impl Disks {
         for n in 1..=HOSTS {
             fs::write(self.file(n, &format!("{name}{n}")), content(n)).unwrap();
         }
+    }
+
+    /// Files of which each holds its name.
+    fn write_meanwhile(&self) -> Vec<String> {
+        let names: Vec<String> = (0..200).map(|n| format!("meanwhile{n}")).collect();
+        names.iter().for_each(|name| fs::write(self.file(1, name), name).unwrap());
+        names
     }
 
     fn assert_all_read(&self, name: &str) {
@@ -97,11 +99,6 @@ impl Disks {
 
 fn content(n: usize) -> Vec<u8> {
     vec![u8::try_from(n).unwrap(); BYTES]
-}
-
-fn ended(command: &mut Command) -> (Option<i32>, String) {
-    let output = command.output().unwrap();
-    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
 #[test]
@@ -228,8 +225,7 @@ fn a_host_that_comes_without_its_disks_is_whole_again_with_them_and_nothing_done
     assert!(said.contains("in the directory of n2"), "{said}");
     assert!(disks.lost().contains("/f2"), "{}", disks.lost());
     // Of what the returning servers have, others have newer copies by then.
-    let names: Vec<String> = (0..200).map(|n| format!("meanwhile{n}")).collect();
-    names.iter().for_each(|name| fs::write(disks.file(1, name), name).unwrap());
+    let names = disks.write_meanwhile();
     disks.down();
 
     swap.bring_back();
@@ -254,8 +250,7 @@ fn a_host_that_comes_back_with_older_disks_while_the_others_are_up_takes_nothing
     let swap = Swap { disks: &disks, host: 2 };
     swap.take_away();
     assert_eq!(disks.up(&[]).0, Some(0));
-    let names: Vec<String> = (0..200).map(|n| format!("meanwhile{n}")).collect();
-    names.iter().for_each(|name| fs::write(disks.file(1, name), name).unwrap());
+    let names = disks.write_meanwhile();
     // A power failure of the host, after which it has its older disks.
     disks.cluster.processes(2).into_iter().for_each(kill);
     swap.bring_back();

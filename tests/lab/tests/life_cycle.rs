@@ -12,7 +12,7 @@ use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
 use intarsia_lab_tests::life_cycle::{self, Plan, Report};
-use intarsia_lab_tests::{Cluster, is_unmet, kill};
+use intarsia_lab_tests::{Cluster, ended, is_unmet, kill};
 use intarsia_posix_tests::{intarsia, run, wait_for};
 
 const REFUSED: i32 = 2;
@@ -123,10 +123,7 @@ fn every_point_has_a_story() {
 }
 
 fn down(cluster: &Cluster, more: &[&str]) -> Output {
-    let mount = cluster.dir().join("mnt-{host}");
-    let mut down = Command::new(intarsia());
-    down.arg("down").arg(mount).args(["--lab", cluster.name(), "--dir"]);
-    down.arg(cluster.dir().join("{host}")).args(more).output().unwrap()
+    cluster.command("down").args(more).output().unwrap()
 }
 
 #[test]
@@ -309,21 +306,7 @@ fn without_metadata_status_and_lost_say_so_and_name_the_silent_hosts() {
 }
 
 fn up(cluster: &Cluster, more: &[&str]) -> (Option<i32>, String) {
-    ended(up_of(cluster).args(more))
-}
-
-fn up_of(cluster: &Cluster) -> Command {
-    let mount = cluster.dir().join("mnt-{host}");
-    let mut up = Command::new(intarsia());
-    up.arg("up").arg(mount).args(["--lab", cluster.name(), "--dir"]);
-    up.arg(cluster.dir().join("{host}"));
-    up
-}
-
-/// Runs a command to its end: its exit code, and what it says.
-fn ended(command: &mut Command) -> (Option<i32>, String) {
-    let output = command.output().unwrap();
-    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    ended(cluster.command("up").args(more))
 }
 
 #[test]
@@ -336,7 +319,7 @@ fn an_up_that_fails_ends_the_metadata_servers_that_it_started_and_no_others() {
     // Of two hosts whose nodes crashed one is taken back because the other fails.
     let servers = [2, 3].map(|n| cluster.servers(n));
     [2, 3].iter().for_each(|n| cluster.kill_node(*n));
-    let (code, said) = ended(up_of(&cluster).env("INTARSIA_FAILPOINT", "node:formed@n3"));
+    let (code, said) = ended(cluster.command("up").env("INTARSIA_FAILPOINT", "node:formed@n3"));
     assert_eq!(code, Some(1), "{said}");
     assert_eq!([2, 3].map(|n| cluster.servers(n)), servers, "{said}");
     assert!(servers.iter().flatten().all(is_there), "one that ran before has ended: {said}");
