@@ -4,17 +4,20 @@ import re
 from dataclasses import dataclass
 
 # Lines of a failure that are printed once more at the end.
-FAILURE_LINES = 20
+FAILURE_LINES = 40
 CARGO_RESULT = re.compile(r"^test result: .*?(\d+) passed; (\d+) failed; (\d+) ignored", re.M)
 CARGO_FAILED = re.compile(r"^test (\S+)(?: - should panic)? \.\.\. FAILED(?: <[\d.]+s>)?$", re.M)
 # cargo names them once more, for output of other tests may stand between a name and its end.
 CARGO_LIST = re.compile(r"^failures:\n((?:    \S+\n)+)", re.M)
 PYTEST_RESULT = re.compile(r"(\d+) (passed|failed|skipped|errors?)")
 PYTEST_FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+?\.py::.+?)(?: - .*)?$", re.M)
-# Of a test of Rust up to its calls, and of one of Python from what failed on.
+# Begins what is said of a program that did not end.
+UNENDED = "what it waited for:"
+# Of a test of Rust up to its calls, of one of Python from what failed on, and of what did not end.
 FAILURE = re.compile(
     r"^---- .*? stdout ----$.*?(?=^stack backtrace:|^---- |^failures:|\Z)"
-    r"|^E  .*?(?=^\S|\Z)|^FAILED .*?$",
+    r"|^E  .*?(?=^\S|\Z)|^FAILED .*?$"
+    rf"|^{UNENDED}$.*\Z",
     re.M | re.S,
 )
 

@@ -30,8 +30,9 @@ from tempfile import TemporaryDirectory
 from threading import Condition, Thread
 from typing import Any
 
+import stuck
 import test_times
-from outcomes import Counts, counted, failed_tests, failures
+from outcomes import UNENDED, Counts, counted, failed_tests, failures
 
 ROOT = Path(__file__).resolve().parent.parent
 LOGS = ROOT / "build/test-logs"
@@ -219,6 +220,8 @@ class Runner:
             )
             self.running.add(process)
             if not has_ended(process, LIMIT_S):
+                log.write(f"\n{UNENDED}\n{stuck.waits(process.pid)}\n".encode())
+                log.flush()
                 end_group(process)
                 trouble = f"did not end within {LIMIT_S} s"
             processor_s = processor_seconds(process)

@@ -125,3 +125,15 @@ def test_a_program_that_crashed_is_not_run_again(tmp_path: Path) -> None:
     ended = ended_of(tmp_path, "import os\nos._exit(3)\n")
     assert ended.trouble == "ended with 3"
     assert not ended.passed_alone
+
+
+def test_what_did_not_end_tells_what_it_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_tests, "LIMIT_S", 2.0)
+    source = "import subprocess\ndef test_long(): subprocess.run(['sleep', '60'])\n"
+    ended = ended_of(tmp_path, source)
+    assert ended.trouble.startswith("did not end")
+    told = failures(ended.program.log.read_text())
+    assert any(line.endswith(": sleep 60") for line in told)
+    assert any(line.startswith("    sleep: ") for line in told)

@@ -8,11 +8,16 @@ mod pair;
 mod side;
 
 use std::cell::RefCell;
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use intarsia_posix_tests::{Mode, Settings, Store, in_both_modes, is_long};
 use operation::{Operation, operations};
 use pair::Pair;
 use proptest::test_runner::{Config, FileFailurePersistence, TestCaseError, TestRunner};
+
+/// How long a case that failed is made shorter, in milliseconds.
+const SHRINKING_MS: u32 = 120_000;
 
 fn agrees_with_native(mode: Mode) {
     explore(mode, false);
@@ -38,19 +43,39 @@ fn explore(mode: Mode, is_strict: bool) {
             "/tests/model/regressions"
         )))),
         max_shrink_iters: 400,
+        max_shrink_time: SHRINKING_MS,
         ..Config::default()
     };
     let state = RefCell::new((store, 0));
+    let broken = RefCell::new(None);
     let outcome = TestRunner::new(config).run(&operations(), |operations| {
+        // A store that broke says nothing about shorter cases.
+        if broken.borrow().is_some() {
+            return Ok(());
+        }
         let (store, case) = &mut *state.borrow_mut();
         *case += 1;
-        let outcome = compare(store, native.path(), *case, &operations);
-        // What a race shows once may not show again while the case is being shrunk.
-        outcome.inspect_err(|e| eprintln!("case {case}: {e}")).map_err(TestCaseError::fail)
+        let outcome =
+            catch_unwind(AssertUnwindSafe(|| compare(store, native.path(), *case, &operations)));
+        let outcome = outcome.unwrap_or_else(|panic| {
+            *broken.borrow_mut() = Some(panic);
+            Err("the store or the test broke".into())
+        });
+        outcome.inspect_err(|e| report(*case, e)).map_err(TestCaseError::fail)
     });
+    if let Some(panic) = broken.into_inner() {
+        resume_unwind(panic);
+    }
     if let Err(e) = outcome {
         panic!("{e}");
     }
+}
+
+/// Says what a case found, past what keeps the output of a test until it has ended.
+///
+/// What a race shows once may not show again while the case is being shrunk.
+fn report(case: usize, finding: &str) {
+    let _ = writeln!(std::io::stderr(), "case {case}: {finding}");
 }
 
 /// Runs one sequence in fresh directories; the first disagreement, in words.
