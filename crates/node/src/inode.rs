@@ -39,6 +39,7 @@ pub(crate) mod removal;
 pub(crate) mod renewal;
 pub(crate) mod rights;
 pub(crate) mod settling;
+mod settling_in;
 pub(crate) mod summing;
 pub(crate) mod unawaited;
 pub(crate) mod unfolding;

@@ -26,13 +26,13 @@ use crate::inode::followers::Followers;
 use crate::inode::following::Following;
 use crate::inode::handed::{Asked, Handed};
 use crate::inode::live::{LiveState, LiveTable};
-use crate::inode::moving::{Moving, Source};
+use crate::inode::moving::Moving;
 use crate::inode::passed::Passed;
 use crate::inode::removal::Removal;
 use crate::inode::rights::Rights;
 use crate::inode::settling::Settler;
 use crate::inode::unawaited::limit_what_is_left;
-use crate::membership::cluster::{Cluster, Recalled};
+use crate::membership::cluster::Cluster;
 use crate::membership::homes::require_some_copy;
 use crate::replication::Replicas;
 use crate::replication::copies::Copies;
@@ -287,109 +287,9 @@ impl Leases {
         Ok(Attempt::Again(Retry::contended(Duration::ZERO)))
     }
 
-    /// This host holds the lease: brings the bytes here, if they are elsewhere.
-    fn settle_in(
-        &self,
-        cluster: &Arc<Cluster>,
-        inode: &Inode,
-        state: &mut LiveState,
-        content: Content,
-        handed: Option<&Handed>,
-    ) -> Result<Attempt<Inode>> {
-        let foreign = inode.layout.backing().filter(|backing| !self.tiers.has(backing.tier));
-        let own = self.copies.own(inode);
-        let Some(backing) = foreign else {
-            self.following.renew_body(state, inode)?;
-            if state.is_passed() && state.kept().is_some() {
-                // The kernel reads a backing file here by passthrough, so that same file has to be the one that is written.
-                state.hints = own_hints(&self.namespace, inode)?;
-                return self
-                    .moving
-                    .bring_home(cluster, Source::Here, inode, state, content)
-                    .map(Attempt::Done);
-            }
-            require_here(state, inode)?;
-            return Ok(Attempt::Done(inode.clone()));
-        };
-        let home = cluster.home_of(backing.tier)?;
-        if state.is_passed() {
-            // The copy that the kernel reads by passthrough may not be the file's any more.
-            self.following.renew_body(state, inode)?;
-        }
-        let own = own.filter(|_| !(state.is_passed() && state.kept().is_some()));
-        let hints = own_hints(&self.namespace, inode)?;
-        let handed = handed.filter(|handed| handed.from == home);
-        let recalled = match handed {
-            // Nobody had the file open at its home when that passed the right on.
-            Some(_) => Ok(Recalled::Released),
-            None => cluster.recall(&home, inode.ino, None, HOME_PATIENCE),
-        };
-        match (recalled, content) {
-            (Ok(Recalled::Later(pause)), _) => Ok(Attempt::Again(Retry::contended(pause))),
-            (Ok(Recalled::InUse), _) => {
-                // Programs there have the file open, so it is written there, where they read it.
-                self.rights.give_lease_back(inode.ino, state);
-                self.write_through(cluster, home, inode.ino, state)
-            }
-            (recalled, _) if let Some(own) = own => {
-                // If the old home could not be asked, it may hold more than it published: its copy is given up.
-                let given_up = recalled.is_err().then_some(backing);
-                self.moving.become_home(inode, own, given_up, state).map(Attempt::Done)
-            }
-            (Ok(Recalled::Released) | Err(_), Content::Dropped)
-                if !self.placing.comes_here(&hints, &home, 0) =>
-            {
-                // From here on the file counts as new, and is placed like one.
-                state.hints = hints;
-                self.elsewhere.drop_content(inode, state)?;
-                self.regular(inode.ino).map(Attempt::Done)
-            }
-            (Ok(Recalled::Released), Content::Kept)
-                if !self.placing.comes_here(&hints, &home, inode.size_bytes) =>
-            {
-                // The file stays where it is.
-                self.rights.give_lease_back(inode.ino, state);
-                self.write_through(cluster, home, inode.ino, state)
-            }
-            (Ok(Recalled::Released), _) | (Err(_), Content::Dropped) => {
-                state.hints = hints;
-                let sent = handed.and_then(Handed::content).map(Source::Sent);
-                let source = sent.unwrap_or(Source::Hosts(std::slice::from_ref(&home)));
-                self.bring_home(cluster, source, inode, state, content)
-            }
-            (Err(error), Content::Kept) => {
-                let hosts = self.copies.hosts_of(inode)?;
-                match hosts.split_first() {
-                    Some((_, others @ [_, ..])) => {
-                        state.hints = hints;
-                        self.bring_home(cluster, Source::Hosts(others), inode, state, content)
-                    }
-                    _ => Err(error),
-                }
-            }
-        }
-    }
-
-    /// Makes this host the home of a file of other hosts, once its content was fetched, if that takes long.
-    fn bring_home(
-        &self,
-        cluster: &Arc<Cluster>,
-        source: Source<'_>,
-        inode: &Inode,
-        state: &mut LiveState,
-        content: Content,
-    ) -> Result<Attempt<Inode>> {
-        if let (Content::Kept, Source::Hosts(hosts)) = (content, source)
-            && let Some(wanted) = self.moving.wanted_ahead(cluster, inode, hosts, state)?
-        {
-            return Ok(Attempt::Again(Retry::Fetched(wanted)));
-        }
-        self.moving.bring_home(cluster, source, inode, state, content).map(Attempt::Done)
-    }
-
     /// Opens the file for writing at the host that has the right. That is tried again later while that host tells readers of
     /// the file that it is about to be written, or while the file moves.
-    fn write_through(
+    pub(super) fn write_through(
         &self,
         cluster: &Arc<Cluster>,
         holder: NodeId,
@@ -484,7 +384,7 @@ impl Leases {
 }
 
 /// EIO if the file is read from another host because the copy here is broken (see [`Following::read_elsewhere`]).
-fn require_here(state: &LiveState, inode: &Inode) -> Result<()> {
+pub(super) fn require_here(state: &LiveState, inode: &Inode) -> Result<()> {
     if state.remote().is_none_or(|remote| remote.may_write()) {
         return Ok(());
     }

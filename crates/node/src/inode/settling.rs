@@ -260,28 +260,7 @@ impl Settler {
         }
         state.close_writer();
         let Some(local) = state.local() else {
-            // A crash came between folding the file and clearing its mark; or the lease is to a file beside its inode.
-            let mut extras = state.lease_extras(self.members.is_shared());
-            extras.push(release.extra());
-            let settled = self.namespace.change_known(inode, |_, more| {
-                more.extend_from_slice(&extras);
-                Ok(())
-            });
-            let settled = settled.inspect_err(|error| {
-                if is_uncertain(error) && state.holds_lease() && !state.overlay.is_dirty {
-                    // Another host may have the right by now. No bytes are here, so the entry can just be dropped.
-                    state.mark.clear();
-                    state.body = None;
-                    self.rights.give_lease_back(ino, state);
-                }
-            })?;
-            state.mark.clear();
-            state.right.release();
-            state.body = None;
-            if state.publishing.take_lacking() {
-                self.replicas.queue.add(ino, settled.size_bytes);
-            }
-            return Ok(Settled::As(Box::new(settled)));
+            return self.end_right(inode, state, release);
         };
         let size_bytes = local.ro.stat()?.size_bytes;
         let settled = match self.try_fold(ino, state, size_bytes, release)? {
@@ -304,6 +283,38 @@ impl Settler {
         state.body = None;
         state.sums.unload();
         self.queue.set_pool_short(self.tiers.is_short());
+        Ok(Settled::As(Box::new(settled)))
+    }
+
+    /// Ends the right to write a file that has no bytes in a file here: a crash came between folding it and clearing its mark, or
+    /// the lease is to a file beside its inode.
+    fn end_right(
+        &self,
+        inode: &Inode,
+        state: &mut LiveState,
+        release: &Release,
+    ) -> Result<Settled> {
+        let ino = inode.ino;
+        let mut extras = state.lease_extras(self.members.is_shared());
+        extras.push(release.extra());
+        let settled = self.namespace.change_known(inode, |_, more| {
+            more.extend_from_slice(&extras);
+            Ok(())
+        });
+        let settled = settled.inspect_err(|error| {
+            if is_uncertain(error) && state.holds_lease() && !state.overlay.is_dirty {
+                // Another host may have the right by now. No bytes are here, so the entry can just be dropped.
+                state.mark.clear();
+                state.body = None;
+                self.rights.give_lease_back(ino, state);
+            }
+        })?;
+        state.mark.clear();
+        state.right.release();
+        state.body = None;
+        if state.publishing.take_lacking() {
+            self.replicas.queue.add(ino, settled.size_bytes);
+        }
         Ok(Settled::As(Box::new(settled)))
     }
 
