@@ -11,6 +11,7 @@ pub(crate) mod changing;
 pub(crate) mod integrity;
 pub(crate) mod lower;
 mod making;
+pub(crate) mod own;
 pub(crate) mod parts;
 pub(crate) mod pieces;
 pub(crate) mod remote;

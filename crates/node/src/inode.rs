@@ -29,6 +29,7 @@ pub(crate) mod names_left;
 pub(crate) mod naming;
 mod new_content;
 pub(crate) mod outdating;
+pub(crate) mod own;
 pub(crate) mod paging;
 pub(crate) mod passed;
 pub(crate) mod publication;

@@ -204,7 +204,7 @@ fn a_lower_file_is_read_where_it_is_and_copied_before_it_is_written() {
         alone.bodies.copy_up(ino, present.as_lower().unwrap(), &none, None, Vec::new()).unwrap();
     assert_eq!(recorded.layout, Layout::Local(copy.backing));
     let mut copy = Body::local(copy);
-    let writer = copy.as_local_mut().unwrap().writer(&alone.tiers).unwrap();
+    let writer = copy.writer(&alone.tiers).unwrap();
     writer.write_all_at(b"AS", 0).unwrap();
     assert_eq!(bytes_of(&copy), b"AS it has become");
     assert_eq!(read(&path), b"as it has become", "nothing is written there");
@@ -252,7 +252,7 @@ fn bytes_in_a_file_are_changed_there() {
     assert_eq!(bytes_of(&own), b"some bytes");
     assert_eq!(own.kernel_reach(), KernelReach::Tier(TierId(0)));
     assert!(own.own_file().is_some() && own.kernels_file().is_some());
-    let kept = Body::kept(own.into_local().unwrap());
+    let kept = Body::kept(own.into_own().unwrap());
     assert_eq!(kept.kernel_reach(), KernelReach::Tier(TierId(0)));
     assert!(kept.own_file().is_none(), "a copy is only read");
     assert!(kept.kernels_file().is_some());

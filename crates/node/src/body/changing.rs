@@ -75,24 +75,8 @@ impl Body {
         }
     }
 
-    /// The file of this host that has all bytes, and is changed with them.
-    pub(crate) const fn own_file(&self) -> Option<&Arc<BackingFile>> {
-        match self {
-            Self::Local(local) => Some(&local.ro),
-            _ => None,
-        }
-    }
-
-    /// The tier that the [own](Self::own_file) file is in.
-    pub(crate) const fn own_tier(&self) -> Option<TierId> {
-        match self {
-            Self::Local(local) => Some(local.backing.tier),
-            _ => None,
-        }
-    }
-
     /// The file of this host that the kernel may read the bytes from without this process, and write them to if it is the
-    /// [own](Self::own_file) one.
+    /// [own](super::own) one.
     pub(crate) const fn kernels_file(&self) -> Option<&Arc<BackingFile>> {
         match self {
             Self::Local(local) | Self::Kept(local) => Some(&local.ro),

@@ -132,14 +132,6 @@ impl Body {
         Self::Striped(Arc::new(file))
     }
 
-    /// The backing file of this host, if the bytes are in one.
-    pub(crate) fn into_local(self) -> Option<LocalBody> {
-        match self {
-            Self::Local(local) => Some(local),
-            _ => None,
-        }
-    }
-
     /// The bytes, if they stand beside the inode.
     pub(crate) fn as_inline(&self) -> Option<&[u8]> {
         match self {
@@ -165,7 +157,7 @@ impl Body {
     }
 
     /// As [`as_local`](Self::as_local), to change it.
-    pub(crate) const fn as_local_mut(&mut self) -> Option<&mut LocalBody> {
+    pub(super) const fn as_local_mut(&mut self) -> Option<&mut LocalBody> {
         match self {
             Self::Local(local) => Some(local),
             _ => None,

@@ -7,7 +7,7 @@ use intarsia_meta::{FreeFile, Inode, allowance};
 use intarsia_policy::IoMode;
 use intarsia_store::BackingFile;
 use intarsia_sync::Instant;
-use intarsia_types::{Error, InodeId, Result, TierId, Timestamp};
+use intarsia_types::{Error, InodeId, Result, Timestamp};
 
 use crate::body::changing::{KernelReach, Resized};
 use crate::body::remote::RemoteFile;
@@ -17,7 +17,6 @@ use crate::body::stripes::Stripes;
 use crate::body::{Bodies, Body, Loaded, LocalBody};
 use crate::inode::live::LiveState;
 use crate::space::ledger::Ledger;
-use crate::space::tiers::Tiers;
 
 impl LiveState {
     /// The bytes, if they stand beside the inode.
@@ -101,16 +100,6 @@ impl LiveState {
         }
     }
 
-    /// See [`Body::own_file`].
-    pub(crate) fn own_file(&self) -> Option<Arc<BackingFile>> {
-        self.body.as_ref().and_then(Body::own_file).map(Arc::clone)
-    }
-
-    /// See [`Body::own_tier`].
-    pub(crate) fn own_tier(&self) -> Option<TierId> {
-        self.body.as_ref().and_then(Body::own_tier)
-    }
-
     /// See [`Body::kernels_file`].
     pub(crate) fn kernels_file(&self) -> Option<&Arc<BackingFile>> {
         self.body.as_ref().and_then(Body::kernels_file)
@@ -141,11 +130,6 @@ impl LiveState {
         self.holds_lease() || self.writes_remotely()
     }
 
-    /// Lets go of the body, and returns the backing file here if it had one.
-    pub(crate) fn take_local(&mut self) -> Option<LocalBody> {
-        self.body.take().and_then(Body::into_local)
-    }
-
     /// Closes the bytes of an entry that goes on without them. What nobody knows to be named is looked for.
     pub(crate) fn drop_body(&mut self, ledger: &Ledger, ino: InodeId) {
         if let Some(backing) = self.doubtful() {
@@ -153,13 +137,6 @@ impl LiveState {
         }
         self.backing.resolve();
         self.body = None;
-    }
-
-    /// Closes what the process writes through.
-    pub(crate) fn close_writer(&mut self) {
-        if let Some(local) = self.body.as_mut().and_then(Body::as_local_mut) {
-            local.rw = None;
-        }
     }
 
     /// The length as far as the process knows; a passthrough file's own length is asked of the file.
@@ -200,31 +177,6 @@ impl LiveState {
     /// a crash the file may have been written to before; but a time that somebody has set in the record since then counts.
     pub(crate) fn has_newer_mtime(&self, ctime: Timestamp, record: &Inode) -> bool {
         ctime > self.seen_ctime && self.found_mtime.is_none_or(|found| found == record.mtime)
-    }
-
-    /// Notes that the backing file's present change time is our own doing.
-    pub(crate) fn mark_seen(&mut self) {
-        if let Some(local) = self.local()
-            && let Ok(stat) = local.ro.stat()
-        {
-            self.seen_ctime = stat.ctime;
-            self.found_mtime = None;
-        }
-    }
-
-    /// The descriptor that the process writes through.
-    pub(crate) fn writer(&mut self, tiers: &Tiers) -> Result<Arc<BackingFile>> {
-        let local = self.body.as_mut().and_then(Body::as_local_mut).ok_or(Error::BadHandle)?;
-        local.writer(tiers)
-    }
-
-    /// Brings the tier's accounting up to date with the backing file.
-    pub(crate) fn account(&mut self, tiers: &Tiers) -> Result<()> {
-        let Some(local) = self.local() else { return Ok(()) };
-        let blocks_512 = local.ro.stat()?.blocks_512;
-        tiers.get(local.backing.tier)?.account(self.accounted_512, blocks_512);
-        self.accounted_512 = blocks_512;
-        Ok(())
     }
 
     /// Lets go of an open lower file that the record says is another by now, so that it is opened anew.
@@ -270,11 +222,9 @@ impl LiveState {
         // Those of a file that a crash left unsettled were recorded with what was published, and it may hold more by now.
         let may_be_right = !body.is_elsewhere() && !self.mark.is_foreign();
         self.sums.note_stored(inode.checksummed && may_be_right);
-        self.accounted_512 = match body.as_local() {
-            // The count at the start took it as it was, whatever the record says.
-            Some(local) if self.mark.is_foreign() => local.ro.stat()?.blocks_512,
-            _ => inode.blocks_512,
-        };
+        // The count at the start took it as it was, whatever the record says.
+        let counted = if self.mark.is_foreign() { body.own_stat()? } else { None };
+        self.accounted_512 = counted.map_or(inode.blocks_512, |stat| stat.blocks_512);
         self.body = Some(body);
         // What the record knows of the file is what it was like at its last settling.
         self.seen_ctime = inode.ctime;

@@ -6,6 +6,7 @@ use intarsia_meta::{Extra, Inode, Namespace};
 use intarsia_types::{BackingRef, CloseMode, Error, InodeId, Integrity, Result};
 
 use crate::body::integrity::checksum_extras;
+use crate::body::own::OwnFile;
 use crate::inode::early_fold::unfold_record;
 use crate::inode::live::{LiveState, LiveTable};
 use crate::kernel::Kernel;
@@ -26,7 +27,7 @@ pub(crate) enum Moment {
 impl LiveState {
     /// Whether publishing what was written here waits for copies at that moment.
     pub(crate) fn awaits_copies(&self, placing: &Placing, moment: Moment) -> bool {
-        self.promises_copies(placing, moment) && self.holds_lease() && self.local().is_some()
+        self.promises_copies(placing, moment) && self.holds_lease() && self.own_backing().is_some()
     }
 
     /// Whether publishing what programs here wrote waits for other hosts at that moment: for copies, made by this host or by
@@ -50,8 +51,8 @@ impl LiveState {
 
     /// Whether the copies that this host made on others hold what the home's file holds now.
     pub(crate) fn is_copied(&self, ino: InodeId) -> Result<bool> {
-        let (Some(copied), Some(local)) = (self.copied, self.local()) else { return Ok(false) };
-        copied.is_content_of(ino, &local.ro)
+        let (Some(copied), Some(file)) = (self.copied, self.own_file()) else { return Ok(false) };
+        copied.is_content_of(ino, &file)
     }
 
     /// The changes that store the sums of a file, if its reads are verified; else none.
@@ -112,7 +113,7 @@ impl LiveFiles for CopiedFiles {
         copied: Copied,
     ) -> Result<Vec<BackingRef>> {
         self.live.with(ino, |state| {
-            let is_same = state.local().is_some_and(|local| local.backing == publication.backing);
+            let is_same = state.own_backing() == Some(publication.backing);
             if !is_same || !state.holds_lease() {
                 return Err(Error::Busy("the file was taken from this host meanwhile".into()));
             }
@@ -121,7 +122,7 @@ impl LiveFiles for CopiedFiles {
             let stat = publication.stat;
             // A write within the same step of the clock shows in the sums alone.
             let is_unchanged = state.strict_sums() == publication.strict_sums
-                && state.local().is_some_and(|local| local.ro.stat().is_ok_and(|now| now == stat));
+                && state.own_stat().is_ok_and(|now| now == Some(stat));
             // What was written meanwhile is in the sums or in the copies or in both.
             let sums = publication.strict_sums.as_slice();
             let sums = if is_unchanged { sums } else { &[] };
@@ -200,12 +201,12 @@ impl CopiedFiles {
         record: Inode,
         wanted: usize,
     ) -> Result<Option<Publication>> {
-        let Some(local) = state.local() else { return Ok(None) };
-        let home_class = self.tiers.get(local.backing.tier)?.class();
+        let Some(OwnFile { backing, file, stat }) = state.own_now()? else { return Ok(None) };
+        let home_class = self.tiers.get(backing.tier)?.class();
         Ok(Some(Publication {
-            stat: local.ro.stat()?,
-            file: Arc::clone(&local.ro),
-            backing: local.backing,
+            stat,
+            file,
+            backing,
             class: state.hints.tier().unwrap_or(home_class),
             mtime: state.overlay.mtime,
             ctime: state.overlay.ctime,

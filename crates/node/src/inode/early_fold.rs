@@ -8,7 +8,6 @@
 
 use intarsia_codec::block_sum;
 use intarsia_meta::{Extra, Inode, Namespace};
-use intarsia_store::{BackingFile, is_unshared};
 use intarsia_types::{BackingRef, CacheHint, Error, InodeId, Layout, Result};
 
 use crate::body::{LocalBody, load_inline};
@@ -43,22 +42,19 @@ impl EarlyFold {
     }
 }
 
-/// All that a file holds, unless that is more than `limit` bytes.
-fn content_up_to(file: &BackingFile, limit: usize) -> Result<Option<Vec<u8>>> {
-    // One byte more shows that it is longer, or has grown meanwhile.
-    let mut content = vec![0; limit.saturating_add(1)];
-    let n = file.read_at(&mut content, 0)?;
-    content.truncate(n);
-    Ok(Some(content).filter(|content| content.len() <= limit))
+/// Puts `content` beside an inode, in place of what stands there. Returns the layout that says so.
+pub(super) fn put_beside(content: &[u8], extras: &mut Vec<Extra>) -> Layout {
+    let (layout, put) = match content {
+        [] => (Layout::Empty, Extra::DeleteBody),
+        _ => (Layout::Inline, Extra::PutBody(content.into())),
+    };
+    extras.push(put);
+    layout
 }
 
 /// Makes an inode's record say that `content` stands beside it.
 pub(crate) fn fold_record(inode: &mut Inode, content: &[u8], extras: &mut Vec<Extra>) {
-    inode.layout = if content.is_empty() { Layout::Empty } else { Layout::Inline };
-    extras.push(match content {
-        [] => Extra::DeleteBody,
-        _ => Extra::PutBody(content.into()),
-    });
+    inode.layout = put_beside(content, extras);
     inode.size_bytes = content.len() as u64;
     inode.blocks_512 = inode.size_bytes.div_ceil(512);
 }
@@ -73,17 +69,10 @@ pub(crate) fn unfold_record(inode: &mut Inode, home: BackingRef, extras: &mut Ve
 }
 
 impl LiveState {
-    /// The backing file that no record names.
-    pub(crate) fn unnamed(&self) -> Option<BackingRef> {
-        self.naming.published().and(self.local()).map(|local| local.backing)
-    }
-
     /// Whether the backing file holds what was published.
     pub(super) fn is_as_folded(&self) -> Result<bool> {
-        let (Some(published), Some(local)) = (self.naming.published(), self.local()) else {
-            return Ok(false);
-        };
-        let content = content_up_to(&local.ro, published.len)?;
+        let Some(published) = self.naming.published() else { return Ok(false) };
+        let content = self.own_content(published.len)?;
         Ok(content.is_some_and(|content| EarlyFold::of(&content) == published))
     }
 }
@@ -91,23 +80,21 @@ impl LiveState {
 impl Publisher {
     /// What a file in a backing file holds, if it is to be published beside its inode.
     pub(crate) fn foldable(&self, state: &LiveState) -> Result<Option<Vec<u8>>> {
-        let Some(local) = state.local().filter(|_| self.members.is_shared() && state.holds_lease())
-        else {
+        if !self.members.is_shared() || !state.holds_lease() {
             return Ok(None);
-        };
-        let size_bytes = local.ro.stat()?.size_bytes;
+        }
+        let Some(stat) = state.own_stat()? else { return Ok(None) };
         if state.right.is_taken_over()
             || state.mark.is_foreign()
             || state.publishing.is_withheld()
             || self.placing.copies_wanted(&state.hints) > 1
-            || !self.placing.goes_inline(&state.hints, size_bytes, || self.inline_total.bytes())
+            || !self
+                .placing
+                .goes_inline(&state.hints, stat.size_bytes, || self.inline_total.bytes())
         {
             return Ok(None);
         }
-        content_up_to(
-            &local.ro,
-            usize::try_from(self.placing.inline_max_bytes()).unwrap_or(usize::MAX),
-        )
+        state.own_content(usize::try_from(self.placing.inline_max_bytes()).unwrap_or(usize::MAX))
     }
 }
 
@@ -119,10 +106,8 @@ impl Settler {
             return Ok(false);
         }
         state.close_writer();
-        let Some(local) = state.local().filter(|_| state.unnamed().is_some()) else {
-            return Ok(false);
-        };
-        Ok(is_unshared(local.ro.file()).unwrap_or(false) && state.is_as_folded()?)
+        let is_alone = state.unnamed().is_some() && !state.may_be_held_by_others();
+        Ok(is_alone && state.is_as_folded()?)
     }
 
     /// Lets those of `files` settle that were folded early and have not changed since; the others are returned.
@@ -166,7 +151,7 @@ impl Settler {
         self.count_settled(state);
         state.entry.take();
         state.naming.name();
-        let Some(LocalBody { backing, ro, .. }) = state.take_local() else { return Ok(()) };
+        let Some(LocalBody { backing, ro, .. }) = state.take_own() else { return Ok(()) };
         // The kernel's pages from passthrough are those of the backing file; the next reader would find none.
         if let Some(page_cache) = self.kernel.page_cache()
             && state.hints.cache() != Some(CacheHint::None)
@@ -205,8 +190,7 @@ impl Settler {
             self.end_folded(ino, state)?;
             return Ok(true);
         }
-        let is_mapped =
-            state.local().is_some_and(|local| !is_unshared(local.ro.file()).unwrap_or(false));
+        let is_mapped = state.may_be_held_by_others();
         state.overlay.is_dirty = true;
         if is_mapped {
             // It may be written to for a long time, so a record has to name it.

@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use intarsia_meta::{Extra, FreeFile, Inode, Namespace, Owner, WriteLease};
 use intarsia_policy::{Home, IoMode, Plan, Reason, Wish};
-use intarsia_store::is_unwritten;
 use intarsia_types::{Error, HintSet, InodeId, Layout, NodeId, Result, TierId};
 
 use crate::background::queue::Queue;
+use crate::body::own::OwnFile;
 use crate::body::remote::RemoteFile;
 use crate::body::{Bodies, Body, LocalBody};
 use crate::cache::remote_cache::RemoteCache;
@@ -326,19 +326,18 @@ impl Elsewhere {
     ) -> Result<()> {
         let is_settled_here = !state.is_open()
             && state.unnamed().is_none()
-            && inode.layout.copies().first() == state.local().map(|local| &local.backing);
-        let Some(local) =
-            state.local().filter(|_| is_settled_here && self.may_be_handed_out(state))
-        else {
+            && inode.layout.copies().first() == state.own_backing().as_ref();
+        if !is_settled_here || !self.may_be_handed_out(state) {
             return Ok(());
-        };
-        let (tier, stat) = (self.tiers.get(local.backing.tier)?, local.ro.stat()?);
+        }
+        let Some(OwnFile { backing, stat, .. }) = state.own_now()? else { return Ok(()) };
+        let tier = self.tiers.get(backing.tier)?;
         let held_bytes = stat.blocks_512 * 512;
         let has_room = !tier.is_low_without(held_bytes) && (held_bytes > 0 || tier.fits(1));
         if has_room
             || !(is_cut || stat.size_bytes == 0)
             || !self.has_room_elsewhere_only(inode, state)
-            || !is_unwritten(local.ro.file()).unwrap_or(false)
+            || !state.is_unwritten().unwrap_or(false)
         {
             return Ok(());
         }
@@ -355,11 +354,12 @@ impl Elsewhere {
         if self.placing.wish_of(&state.hints) == Wish::Maker && state.hints.dealing().is_none() {
             return Ok(None);
         }
-        let may_go = !state.is_open() && self.may_be_handed_out(state);
-        let Some(local) = state.local().filter(|_| may_go) else { return Ok(None) };
-        let backing = local.backing;
-        if local.ro.stat()?.size_bytes > 0
-            || !is_unwritten(local.ro.file()).unwrap_or(false)
+        if state.is_open() || !self.may_be_handed_out(state) {
+            return Ok(None);
+        }
+        let Some(OwnFile { backing, stat, .. }) = state.own_now()? else { return Ok(None) };
+        if stat.size_bytes > 0
+            || !state.is_unwritten().unwrap_or(false)
             || !self.is_wished_away(inode.ino, &state.hints)?
         {
             return Ok(None);
@@ -386,8 +386,9 @@ impl Elsewhere {
     /// Gives up an empty backing file that no record names.
     fn drop_unnamed(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
         state.naming.name();
-        let Some(LocalBody { backing, .. }) = state.take_local() else { return Ok(()) };
-        self.tiers.get(backing.tier)?.account(state.accounted_512, 0);
+        let Some(LocalBody { backing, .. }) = state.release_own(&self.tiers)? else {
+            return Ok(());
+        };
         self.queue.reclaim(backing.tier, FreeFile::of(ino, backing.file));
         become_empty(state);
         Ok(())

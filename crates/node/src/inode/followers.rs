@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use intarsia_meta::{Inode, Namespace};
-use intarsia_store::{BackingFile, is_unwritten};
-use intarsia_types::{InodeId, Integrity, NodeId, Result};
+use intarsia_store::BackingFile;
+use intarsia_types::{BackingRef, InodeId, Integrity, NodeId, Result};
 
 use crate::cache::vouch::{Follower, Recalling, Vouches};
 use crate::inode::attempt::Retry;
@@ -22,16 +22,20 @@ const PAUSE: Duration = Duration::from_millis(1);
 const COPIED_MAX: u64 = 64 << 20;
 
 impl LiveState {
-    /// Whether nobody can change the file before this host allows it.
-    fn can_be_vouched(&self) -> bool {
-        let Some(local) = self.local() else { return false };
-        let is_home = |record: &Inode| record.layout.backing() == Some(local.backing);
+    /// Whether this host is the home of the file, as `record` says.
+    fn is_home_of(&self, record: &Inode) -> bool {
+        self.own_backing().is_some_and(|own| record.layout.backing() == Some(own))
+    }
+
+    /// The backing file here, if nobody can change the file before this host allows it.
+    fn vouchable(&self) -> Option<BackingRef> {
         let may_be_written =
             self.mark.is_unsettled() || self.holds_lease() || self.mark.is_foreign();
-        self.record.as_ref().is_some_and(is_home)
+        let is_vouchable = self.record.as_ref().is_some_and(|record| self.is_home_of(record))
             && self.writers == 0
             && self.recall.as_ref().is_none_or(|round| round.is_over())
-            && (!may_be_written || is_unwritten(local.ro.file()).unwrap_or(false))
+            && (!may_be_written || self.is_unwritten().unwrap_or(false));
+        self.own_backing().filter(|_| is_vouchable)
     }
 }
 
@@ -54,14 +58,13 @@ impl Followers {
         state: &mut LiveState,
         reader: &NodeId,
     ) -> (u64, Option<Arc<BackingFile>>) {
-        let Some(local) = state.local() else { return (0, None) };
+        let Some(pinned) = state.own_file() else { return (0, None) };
         if state.hints.integrity() == Integrity::Strict {
             // All that is read of it is verified, by its present sums.
             return (0, None);
         }
-        let pinned = Arc::clone(&local.ro);
-        let is_vouched = state.can_be_vouched();
-        let stamp = if is_vouched { self.vouches.stamp(ino, local.backing) } else { 0 };
+        let vouchable = state.vouchable();
+        let stamp = vouchable.map_or(0, |backing| self.vouches.stamp(ino, backing));
         state.followers.push(Follower::new(reader.clone(), stamp));
         (stamp, Some(pinned))
     }
@@ -101,9 +104,7 @@ impl Followers {
         let Some(cluster) = self.cluster.as_ref().filter(|_| !state.followers.is_empty()) else {
             return Ok(inode);
         };
-        let is_named =
-            state.local().is_some_and(|local| inode.layout.backing() == Some(local.backing));
-        if !is_named
+        if !state.is_home_of(&inode)
             || !state.holds_lease()
             || state.is_passed()
             || state.size_bytes()? <= size_bytes
@@ -129,9 +130,8 @@ impl Followers {
 
     /// Whether a file has moved out of the backing file that it was in when another host opened it.
     pub(crate) fn has_left(&self, ino: InodeId, pinned: &Arc<BackingFile>) -> bool {
-        let is_there = |state: &mut LiveState| {
-            state.local().is_some_and(|local| Arc::ptr_eq(&local.ro, pinned))
-        };
+        let is_there =
+            |state: &mut LiveState| state.own_file().is_some_and(|file| Arc::ptr_eq(&file, pinned));
         !self.live.with_existing(ino, is_there).unwrap_or(false)
     }
 }

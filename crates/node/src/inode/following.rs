@@ -241,7 +241,7 @@ impl Following {
         }
         self.remote_cache.adopt(inode.ino, local)?;
         state.backing.keep();
-        state.body = state.take_local().map(Body::kept);
+        state.body = state.take_own().map(Body::kept);
         Ok(())
     }
 }

@@ -219,7 +219,7 @@ impl Leases {
             // The published content stays in its copies until the new one has copies; the other host writes through this one.
             return Ok((Recalled::InUse, None));
         }
-        let local = state.local().map(|local| (local.backing, Arc::clone(&local.ro)));
+        let (backing, file) = (state.own_backing(), state.own_file());
         let settled = self.settler.settle_and_tell(ino, state, release)?;
         if let Settled::NotYet = settled {
             // A program has the file mapped, or its content is withheld.
@@ -230,9 +230,9 @@ impl Leases {
         }
         self.passed.note(ino);
         let Settled::As(record) = settled else { return Ok((Recalled::Released, None)) };
-        let file = local.filter(|(backing, _)| record.layout.backing() == Some(*backing));
+        let file = file.filter(|_| record.layout.backing() == backing);
         // Nobody can write to the file any more, so it holds what the record says.
-        let content = file.and_then(|(_, file)| self.content_to_send(&file, &record, wanted_bytes));
+        let content = file.and_then(|file| self.content_to_send(&file, &record, wanted_bytes));
         Ok((Recalled::Released, Some((*record, content))))
     }
 

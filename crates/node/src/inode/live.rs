@@ -155,15 +155,10 @@ impl LiveState {
         self.right.is_writers()
     }
 
-    /// The backing file, if nobody knows whether the record names it.
-    pub(crate) fn doubtful(&self) -> Option<BackingRef> {
-        self.local().map(|local| local.backing).filter(|_| self.backing.is_doubtful())
-    }
-
     /// Notes the outcome of a change of the record: without an answer, nobody knows what the record says.
     pub(crate) fn note_change<T>(&mut self, outcome: Result<T>) -> Result<T> {
-        if outcome.as_ref().is_err_and(is_uncertain) && self.local().is_some() {
-            self.backing.doubt();
+        if outcome.as_ref().is_err_and(is_uncertain) {
+            self.doubt_own();
         }
         outcome
     }
@@ -188,7 +183,7 @@ impl LiveState {
     /// Lets go of the bytes of an inode that is being removed.
     pub(crate) fn forget_body(&mut self) -> Forgotten {
         let forgotten = Forgotten {
-            accounted_512: self.local().map(|_| self.accounted_512),
+            accounted_512: self.own_backing().map(|_| self.accounted_512),
             size_bytes: self.body.as_ref().and_then(|_| self.size_bytes().ok()),
             unnamed: self.unnamed(),
             doubtful: self.doubtful(),

@@ -173,13 +173,13 @@ impl Publisher {
             state.sums.note_stored(true);
         }
         state.account(&self.tiers)?;
-        let home = state.local().map(|local| local.backing);
+        let home = state.own_backing();
         if was_folded
             && folded.is_none()
-            && let Some(local) = state.local()
+            && let Some(file) = state.own_file()
         {
             // The content beside the inode goes with the commit, so the backing file has to be on stable storage before.
-            self.tiers.force_out(&local.ro)?;
+            self.tiers.force_out(&file)?;
         }
         Ok(NewContent {
             extras,
@@ -201,8 +201,7 @@ impl Publisher {
 impl LiveState {
     /// Whether the backing file is not what the record says, as far as the file system can tell.
     pub(crate) fn has_changed_unseen(&self) -> Result<bool> {
-        let Some(local) = self.local() else { return Ok(false) };
-        let stat = local.ro.stat()?;
+        let Some(stat) = self.own_stat()? else { return Ok(false) };
         if self.copied.is_some_and(|copied| copied.is_of(&stat)) {
             return Ok(false);
         }
@@ -223,8 +222,7 @@ impl LiveState {
 
     /// Takes over the times of writes that went past the process since it last touched the file.
     pub(crate) fn notice_writes(&mut self, kernel: &Kernel) -> Result<()> {
-        let Some(local) = self.local() else { return Ok(()) };
-        let stat = local.ro.stat()?;
+        let Some(stat) = self.own_stat()? else { return Ok(()) };
         // That time is in the record, or was until somebody set another one there.
         let is_recorded = self.found_mtime == Some(stat.mtime);
         if stat.ctime > self.seen_ctime && self.trusts_backing_times(kernel) && !is_recorded {

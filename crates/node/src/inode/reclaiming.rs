@@ -225,7 +225,7 @@ impl Reclaimer {
         }
         for live in self.live.entries() {
             let mut state = live.lock();
-            let Some(backing) = state.local().map(|local| local.backing) else { continue };
+            let Some(backing) = state.own_backing() else { continue };
             if backing.tier == tier && state.is_passed() {
                 let all = garbage.len();
                 garbage.retain(|free| free.file != backing.file);

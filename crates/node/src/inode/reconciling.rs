@@ -118,8 +118,8 @@ impl Rights {
         let is_mine = |holder: Owner| holder == self.namespace.owner();
         if self.namespace.writer(ino)?.is_some_and(is_mine) {
             // Content that is not published counts only if the record still names the backing file.
-            let named = state.local().filter(|_| state.unnamed().is_none());
-            let Some(backing) = named.map(|local| local.backing) else { return Ok(false) };
+            let named = state.own_backing().filter(|_| state.unnamed().is_none());
+            let Some(backing) = named else { return Ok(false) };
             if self.namespace.get(ino)?.layout.copies().contains(&backing) {
                 return Ok(false);
             }
@@ -153,7 +153,7 @@ impl Rights {
 
     /// Whether the record describes the content as this host last knew it, or as a change without an answer would have left it.
     fn is_as_left(&self, inode: &Inode, state: &mut LiveState) -> Result<bool> {
-        let backing = state.local().map(|local| local.backing);
+        let backing = state.own_backing();
         if backing.is_some() && inode.layout.backing() == backing {
             state.naming.name();
             return Ok(true);

@@ -64,9 +64,7 @@ impl Removal {
         if !self.namespace.forget_promise(ino) {
             return;
         }
-        if state.local().is_some() {
-            state.backing.doubt();
-        }
+        state.doubt_own();
         self.passed.doubt_right(ino, &self.queue);
     }
 

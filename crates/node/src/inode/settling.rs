@@ -9,12 +9,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use intarsia_meta::{Extra, Inode, Namespace, Owner, allowance};
-use intarsia_store::{BackingFile, is_unshared, is_unwritten};
+use intarsia_store::BackingFile;
 use intarsia_sync::Instant;
 use intarsia_types::{CacheHint, Error, InodeId, Integrity, Layout, Result};
 
 use crate::background::queue::{Queue, Summing, Waiting};
 use crate::body::integrity::{checksum_extras, stored_sums, sum_file};
+use crate::body::own::OwnFile;
 use crate::body::{Bodies, LocalBody};
 use crate::inode::copied_files::Moment;
 use crate::inode::inline_total::InlineTotal;
@@ -259,22 +260,16 @@ impl Settler {
             state.hints = own_hints(&self.namespace, inode)?;
         }
         state.close_writer();
-        let Some(local) = state.local() else {
+        let Some(stat) = state.own_stat()? else {
             return self.end_right(inode, state, release);
         };
-        let size_bytes = local.ro.stat()?.size_bytes;
-        let settled = match self.try_fold(ino, state, size_bytes, release)? {
+        let settled = match self.try_fold(ino, state, stat.size_bytes, release)? {
             Some(folded) => folded,
-            None => {
-                let Some(local) = state.local() else { return Ok(Settled::Done) };
-                if !is_unwritten(local.ro.file()).map_err(|e| Error::io("ask for a lease", e))? {
-                    return Ok(Settled::NotYet);
-                }
-                match self.record_settled(inode, state, release)? {
-                    Some(recorded) => recorded,
-                    None => return Ok(Settled::NotYet),
-                }
-            }
+            None if !state.is_unwritten()? => return Ok(Settled::NotYet),
+            None => match self.record_settled(inode, state, release)? {
+                Some(recorded) => recorded,
+                None => return Ok(Settled::NotYet),
+            },
         };
         self.metrics.settled.fetch_add(1, Ordering::Relaxed);
         state.mark.clear();
@@ -327,8 +322,9 @@ impl Settler {
         release: &Release,
     ) -> Result<Option<Inode>> {
         let ino = known.ino;
-        let Some(local) = state.local() else { return Err(Error::BadHandle) };
-        let (stat, home, file) = (local.ro.stat()?, local.backing, Arc::clone(&local.ro));
+        let Some(OwnFile { backing: home, file, stat }) = state.own_now()? else {
+            return Err(Error::BadHandle);
+        };
         self.tiers.get(home.tier)?.account(state.accounted_512, stat.blocks_512);
         state.accounted_512 = stat.blocks_512;
         let was_written = stat.ctime > state.seen_ctime;
@@ -398,20 +394,19 @@ impl Settler {
         size_bytes: u64,
         release: &Release,
     ) -> Result<Option<Inode>> {
-        let Some(local) = state.local() else { return Ok(None) };
         if !self.placing.goes_inline(&state.hints, size_bytes, || self.inline_total.bytes())
-            || !is_unshared(local.ro.file()).unwrap_or(false)
+            || state.may_be_held_by_others()
         {
             return Ok(None);
         }
-        let stat = local.ro.stat()?;
+        let (Some(backing), Some(stat)) = (state.own_backing(), state.own_stat()?) else {
+            return Ok(None);
+        };
         if stat.size_bytes > self.placing.inline_max_bytes() {
             return Ok(None);
         }
-        let mut bytes = vec![0; usize::try_from(stat.size_bytes).unwrap_or(0)];
-        let n = local.ro.read_at(&mut bytes, 0)?;
-        bytes.truncate(n);
-        let backing = local.backing;
+        let len = usize::try_from(stat.size_bytes).unwrap_or(0);
+        let Some(bytes) = state.own_content(len)? else { return Ok(None) };
         let mut extras = state.lease_extras(self.members.is_shared());
         extras.push(release.extra());
         let mut dropped = Vec::new();
@@ -447,9 +442,7 @@ impl Settler {
         {
             page_cache(ino, &bytes);
         }
-        self.tiers.get(backing.tier)?.account(state.accounted_512, 0);
-        state.accounted_512 = 0;
-        if let Some(LocalBody { ro, .. }) = state.take_local() {
+        if let Some(LocalBody { ro, .. }) = state.release_own(&self.tiers)? {
             self.reclaimer.give_back(ino, backing, ro)?;
         }
         Ok(Some(folded))

@@ -101,7 +101,7 @@ impl LiveState {
 
     /// Records durably that the backing file may change from now on.
     pub(crate) fn mark_unsettled(&mut self, bodies: &Bodies, ino: InodeId) -> Result<()> {
-        if self.mark.is_unsettled() || self.local().is_none() {
+        if self.mark.is_unsettled() || self.own_backing().is_none() {
             return Ok(());
         }
         if self.sums.is_stored() && self.is_strict() {

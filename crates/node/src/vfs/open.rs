@@ -157,7 +157,7 @@ impl Opener {
             let inode = if flags.write { self.moved_as_hinted(inode, state)? } else { inode };
             let was_lower = state.is_lower();
             let opened = self.open_loaded(caller, &inode, state, flags, registrar);
-            if opened.is_err() && was_lower && state.local().is_none() {
+            if opened.is_err() && was_lower && state.own_backing().is_none() {
                 // The open failed, so the file is not truncated after all.
                 state.body = None;
             }

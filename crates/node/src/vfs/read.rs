@@ -231,7 +231,7 @@ impl Reader {
             recorded_bytes = record.map(|record| record.size_bytes),
             bytes = file.stat().ok().map(|stat| stat.size_bytes),
             blocks = state.sums.get().map(BlockSums::len),
-            backing = ?state.local().map(|local| local.backing),
+            backing = ?state.own_backing(),
             writers = state.writers,
             is_unsettled = state.mark.is_unsettled(),
             "checksum mismatch; the read is refused with EIO"

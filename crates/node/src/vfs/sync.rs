@@ -118,9 +118,7 @@ impl Syncer {
         self.namespace.keep_promise(ino).inspect_err(|_| {
             self.live.with_existing(ino, |state| {
                 state.names.lose();
-                if state.own_file().is_some() {
-                    state.backing.doubt();
-                }
+                state.doubt_own();
                 state.overlay.is_dirty = false;
             });
         })
