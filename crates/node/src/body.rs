@@ -14,6 +14,7 @@ mod making;
 pub(crate) mod own;
 pub(crate) mod parts;
 pub(crate) mod pieces;
+pub(crate) mod recording;
 pub(crate) mod remote;
 pub(crate) mod seam;
 pub(crate) mod striped;

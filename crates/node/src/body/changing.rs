@@ -11,6 +11,7 @@ use intarsia_store::BackingFile;
 use intarsia_types::{Error, InodeId, Result, TierId};
 
 use super::Body;
+use super::remote::RemoteFile;
 use super::seam::FarBody;
 use super::stripes::Stripes;
 
@@ -73,6 +74,11 @@ impl Body {
         if self.as_lower().is_some() {
             *self = Self::empty();
         }
+    }
+
+    /// The file at its home through which programs here write, if they do.
+    pub(crate) fn written_through(&self) -> Option<&Arc<RemoteFile>> {
+        self.as_remote().filter(|remote| remote.may_write())
     }
 
     /// The file of this host that the kernel may read the bytes from without this process, and write them to if it is the

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use intarsia_meta::Inode;
 use intarsia_store::BackingFile;
-use intarsia_types::{Error, InodeId, Layout, Result, Timestamp};
+use intarsia_types::{BackingRef, Error, InodeId, Layout, Result, Timestamp};
 
 use super::lower::LowerBody;
 use super::remote::RemoteFile;
@@ -35,6 +35,15 @@ impl FarBody {
         match self {
             Self::Remote(remote) => remote.read_at(buffer, offset_bytes),
             Self::Striped(striped) => striped.read_at(buffer, offset_bytes),
+        }
+    }
+
+    /// Asks the home of another host's file for its present length, and whether it vouches for what is read. The hosts that have
+    /// the parts of a striped file say that whenever it is read.
+    pub(crate) fn renew(&self) -> Result<()> {
+        match self {
+            Self::Remote(remote) => remote.renew(),
+            Self::Striped(_) => Ok(()),
         }
     }
 
@@ -164,16 +173,8 @@ impl Body {
         }
     }
 
-    /// The cached copy of another host's file, if the bytes are read from one.
-    pub(crate) const fn as_kept(&self) -> Option<&LocalBody> {
-        match self {
-            Self::Kept(kept) => Some(kept),
-            _ => None,
-        }
-    }
-
     /// The file at another host, if the bytes are there.
-    pub(crate) const fn as_remote(&self) -> Option<&Arc<RemoteFile>> {
+    pub(super) const fn as_remote(&self) -> Option<&Arc<RemoteFile>> {
         match self {
             Self::Remote(remote) => Some(remote),
             _ => None,
@@ -209,6 +210,28 @@ impl Body {
         match self {
             Self::Remote(remote) => Some(FarBody::Remote(Arc::clone(remote))),
             Self::Striped(striped) => Some(FarBody::Striped(Arc::clone(striped))),
+            _ => None,
+        }
+    }
+
+    /// The file at its home where programs here read, if nobody here writes through it.
+    pub(crate) fn read_through(&self) -> Option<&Arc<RemoteFile>> {
+        self.as_remote().filter(|remote| !remote.may_write())
+    }
+
+    /// Forgets the pieces of another host's file that were fetched ahead, if `are_old` says so. Not asked where there are none.
+    pub(crate) fn forget_pieces_if(&self, are_old: impl FnOnce() -> bool) {
+        if let Self::Remote(remote) = self
+            && are_old()
+        {
+            remote.forget_pieces();
+        }
+    }
+
+    /// The file of this host that has the cached copy of another host's file, if the bytes are read from one.
+    pub(crate) const fn copy_backing(&self) -> Option<BackingRef> {
+        match self {
+            Self::Kept(copy) => Some(copy.backing),
             _ => None,
         }
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use intarsia_sync::Mutex;
 use intarsia_types::InodeId;
 
-use crate::body::remote::RemoteFile;
+use crate::body::Body;
 use crate::cache::far_pages::FarPages;
 
 /// How long the kernel keeps a page of a file that is being written elsewhere.
@@ -84,12 +84,10 @@ impl FarPages {
     }
 
     /// Has the kernel drop its pages of a file a moment from now, because it is about to read some, or to take a shorter length,
-    /// while another host may be writing the file. Of `remote`, drops pieces that were fetched ahead before the writer came.
-    pub(crate) fn note_brief(self: &Arc<Self>, ino: InodeId, remote: Option<&Arc<RemoteFile>>) {
-        if let Some(remote) = remote
-            && self.takes_old_pieces(ino)
-        {
-            remote.forget_pieces();
+    /// while another host may be writing the file. Of its `body`, drops pieces that were fetched ahead before the writer came.
+    pub(crate) fn note_brief(self: &Arc<Self>, ino: InodeId, body: Option<&Body>) {
+        if let Some(body) = body {
+            body.forget_pieces_if(|| self.takes_old_pieces(ino));
         }
         let mut brief = self.brief.0.lock();
         if brief.is_watched {

@@ -10,7 +10,6 @@ use std::mem;
 use std::sync::Arc;
 
 use intarsia_meta::Inode;
-use intarsia_policy::IoMode;
 use intarsia_store::BackingFile;
 use intarsia_types::{BackingRef, Error, InodeId, LowerStamp, NodeId, Result, TierId};
 
@@ -137,10 +136,8 @@ impl Moving {
         state: &LiveState,
     ) -> Result<Option<Wanted>> {
         // The kernel reads that very file past us, so that its content has to be brought up to date in place.
-        let is_read_past_us =
-            state.handles > 0 && state.mode == IoMode::Passthrough && state.kept().is_some();
         if inode.size_bytes <= LONG_BYTES
-            || is_read_past_us
+            || state.passed_copy().is_some()
             || !state.ahead.lacks(inode.ino, Version::OfRecord(inode.version))
             || self.remote_cache.has_true_copy(inode)
         {

@@ -7,7 +7,7 @@ use intarsia_meta::{FreeFile, Inode, allowance};
 use intarsia_policy::IoMode;
 use intarsia_store::BackingFile;
 use intarsia_sync::Instant;
-use intarsia_types::{Error, InodeId, Result, Timestamp};
+use intarsia_types::{BackingRef, Error, InodeId, Result, Timestamp};
 
 use crate::body::changing::{KernelReach, Resized};
 use crate::body::remote::RemoteFile;
@@ -32,16 +32,6 @@ impl LiveState {
     /// The backing file, if the bytes are in one.
     pub(crate) fn local(&self) -> Option<&LocalBody> {
         self.body.as_ref().and_then(Body::as_local)
-    }
-
-    /// The copy of another host's file, if the bytes are read from one.
-    pub(crate) fn kept(&self) -> Option<&LocalBody> {
-        self.body.as_ref().and_then(Body::as_kept)
-    }
-
-    /// The file at another host, if the bytes are there.
-    pub(crate) fn remote(&self) -> Option<&Arc<RemoteFile>> {
-        self.body.as_ref().and_then(Body::as_remote)
     }
 
     /// The file, if its chunks lie on several hosts.
@@ -105,6 +95,16 @@ impl LiveState {
         self.body.as_ref().and_then(Body::kernels_file)
     }
 
+    /// See [`Body::copy_backing`]; only while the kernel reads that copy past the process, so that it cannot be given another one.
+    pub(crate) fn passed_copy(&self) -> Option<BackingRef> {
+        self.copy_backing().filter(|_| self.is_passed())
+    }
+
+    /// See [`Body::copy_backing`].
+    pub(crate) fn copy_backing(&self) -> Option<BackingRef> {
+        self.body.as_ref().and_then(Body::copy_backing)
+    }
+
     /// See [`Body::kernel_reach`]; none while the bytes are not open.
     pub(crate) fn kernel_reach(&self) -> Option<KernelReach> {
         self.body.as_ref().map(Body::kernel_reach)
@@ -115,9 +115,19 @@ impl LiveState {
         self.striped().is_some_and(|striped| end_bytes > striped.size_bytes())
     }
 
+    /// See [`Body::written_through`].
+    pub(crate) fn written_through(&self) -> Option<&Arc<RemoteFile>> {
+        self.body.as_ref().and_then(Body::written_through)
+    }
+
+    /// See [`Body::read_through`].
+    pub(crate) fn read_through(&self) -> Option<&Arc<RemoteFile>> {
+        self.body.as_ref().and_then(Body::read_through)
+    }
+
     /// Whether writes go to another host.
     pub(crate) fn writes_remotely(&self) -> bool {
-        self.remote().is_some_and(|remote| remote.may_write())
+        self.written_through().is_some()
     }
 
     /// Whether writes go to the parts of a striped file.

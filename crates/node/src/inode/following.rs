@@ -6,7 +6,9 @@ use intarsia_meta::{FreeFile, Inode, Namespace};
 use intarsia_sync::Instant;
 use intarsia_types::{BackingRef, Error, FileKind, InodeId, NodeId, Result};
 
-use crate::body::{Bodies, Body, LocalBody};
+use crate::body::own::OwnFile;
+use crate::body::recording::Standing;
+use crate::body::{Bodies, Body};
 use crate::cache::pages::OldPages;
 use crate::cache::remote_cache::RemoteCache;
 use crate::inode::live::LiveState;
@@ -120,9 +122,7 @@ impl Following {
     /// For a file that is only read here and could not be read at the host where it is open: opens it where the record says
     /// that its bytes are by now. Returns whether that is another host.
     pub(crate) fn follow_moved(&self, ino: InodeId, state: &mut LiveState) -> Result<bool> {
-        let Some(remote) = state.remote().filter(|remote| !remote.may_write()) else {
-            return Ok(false);
-        };
+        let Some(remote) = state.read_through() else { return Ok(false) };
         let inode = self.namespace.get(ino)?;
         if self.copies.hosts_of(&inode)?.first() == Some(&remote.home()) {
             return Ok(false);
@@ -133,44 +133,49 @@ impl Following {
     /// Whether another host has changed the file since its body was opened. A file that is being written here is newer than
     /// any record.
     fn is_outdated(&self, state: &mut LiveState, inode: &Inode) -> Result<bool> {
-        let is_known = state.record.as_ref().is_some_and(|known| known.version == inode.version);
         let is_ours =
             state.mark.is_unsettled() || state.overlay.is_dirty || state.writes_remotely();
-        let is_kept_true = |kept: &LocalBody| self.remote_cache.is_true_of(inode, kept.backing);
-        let is_known = is_known && state.kept().is_none_or(is_kept_true);
+        let is_known = state.record.as_ref().is_some_and(|known| known.version == inode.version);
+        let is_kept_true = |kept| self.remote_cache.is_true_of(inode, kept);
+        let is_known = is_known && state.copy_backing().is_none_or(is_kept_true);
         if state.body.is_none() || is_ours || is_known {
             return Ok(false);
         }
         let is_passed = state.is_passed();
-        let is_named = |local: &LocalBody| inode.layout.copies().contains(&local.backing);
-        if is_passed && state.local().is_some_and(|local| !is_named(local)) {
+        if is_passed {
             self.keep_dropped(inode, state)?;
         }
-        let stays = match (state.local(), state.kept()) {
-            // A copy that the record names has the recorded content: copies are replaced, never changed.
-            (Some(local), _) => is_named(local),
+        let Some(body) = &state.body else { return Ok(true) };
+        let standing = body.standing(inode);
+        let stays = self.stays(&standing, inode, is_passed)?;
+        if !stays && is_passed {
+            return Err(moved_while_open());
+        }
+        let is_named = matches!(standing, Standing::Named);
+        state.sums.forget();
+        state.sums.note_stored(is_named && inode.checksummed);
+        Ok(!stays)
+    }
+
+    /// Whether the body goes on being read, which the kernel may read past the process (`is_passed`): it has the recorded
+    /// content, or gets it now.
+    fn stays(&self, standing: &Standing<'_>, inode: &Inode, is_passed: bool) -> Result<bool> {
+        match standing {
+            Standing::Named => Ok(true),
+            Standing::Dropped(_) | Standing::Unknown => Ok(false),
             // The kernel cannot be given another backing file while this one is open.
-            (None, Some(kept)) if is_passed => {
-                if !is_kept_true(kept) {
+            Standing::Cached(copy) if is_passed => {
+                if !self.remote_cache.is_true_of(inode, copy.backing) {
                     self.renewal
-                        .renew_kept(inode, kept)
+                        .renew_kept(inode, copy)
                         .map_err(|error| self.bodies.explained(inode, error))?;
                 }
-                true
+                Ok(true)
             }
-            // The record names a copy on this host now, which is read instead of the cached one.
-            (None, Some(_)) if self.copies.own(inode).is_some() => false,
-            (None, Some(kept)) => is_kept_true(kept),
-            (None, None) => false,
-        };
-        if !stays && is_passed {
-            return Err(Error::Busy(
-                "another host has moved the file while it is open here; close it first".into(),
-            ));
+            // A copy on this host that the record names now is read instead of the cached one.
+            Standing::Cached(copy) => Ok(self.copies.own(inode).is_none()
+                && self.remote_cache.is_true_of(inode, copy.backing)),
         }
-        state.sums.forget();
-        state.sums.note_stored(stays && inode.checksummed && state.kept().is_none());
-        Ok(!stays)
     }
 
     /// Opens what another host has made of a file that is open here. At once, because the file has to stay readable if it is
@@ -225,25 +230,30 @@ impl Following {
         Ok(())
     }
 
-    /// A copy that the kernel reads by passthrough is no longer named by the record: takes it out of the ledger and keeps it
+    /// If the copy that the kernel reads by passthrough is no longer named by the record, takes it out of the ledger and keeps it
     /// as a cached copy, which can be brought to the recorded content.
     ///
     /// # Errors
     /// [`Error::Busy`] when it is no longer in the ledger.
-    pub(crate) fn keep_dropped(&self, inode: &Inode, state: &mut LiveState) -> Result<()> {
-        let Some(local) = state.local() else { return Ok(()) };
+    fn keep_dropped(&self, inode: &Inode, state: &mut LiveState) -> Result<()> {
+        let Some(Standing::Dropped(local)) = state.body.as_ref().map(|body| body.standing(inode))
+        else {
+            return Ok(());
+        };
         let BackingRef { tier, file } = local.backing;
         let free = FreeFile::of(inode.ino, file);
         if !self.ledger.take_file(tier, free)? {
-            return Err(Error::Busy(
-                "another host has moved the file while it is open here; close it first".into(),
-            ));
+            return Err(moved_while_open());
         }
         self.remote_cache.adopt(inode.ino, local)?;
         state.backing.keep();
         state.body = state.take_own().map(Body::kept);
         Ok(())
     }
+}
+
+fn moved_while_open() -> Error {
+    Error::Busy("another host has moved the file while it is open here; close it first".into())
 }
 
 impl LiveState {
@@ -254,14 +264,17 @@ impl LiveState {
     pub(crate) fn require_whole_copy(&mut self, inode: &Inode) -> Result<()> {
         let is_settled = !self.mark.is_unsettled() && !self.holds_lease() && !self.is_open();
         let has_others = inode.layout.copies().len() > 1;
-        let Some(local) = self.local().filter(|_| is_settled && has_others) else { return Ok(()) };
-        let size_bytes = local.ro.stat()?.size_bytes;
-        if size_bytes == inode.size_bytes || !inode.layout.copies().contains(&local.backing) {
+        if !is_settled || !has_others {
+            return Ok(());
+        }
+        let Some(OwnFile { backing, stat, .. }) = self.own_now()? else { return Ok(()) };
+        let size_bytes = stat.size_bytes;
+        if size_bytes == inode.size_bytes || !inode.layout.copies().contains(&backing) {
             return Ok(());
         }
         let what = format!(
             "the copy here, {}, has {size_bytes} bytes, its record says {} (version {})",
-            local.backing.file, inode.size_bytes, inode.version
+            backing.file, inode.size_bytes, inode.version
         );
         self.body = None;
         Err(Error::Corrupt { ino: inode.ino, what })

@@ -242,10 +242,8 @@ impl Leases {
 
     /// Asks the home of a file that is open here once more to vouch for its content, if it did not at the open.
     fn renew_stamp(&self, inode: &Inode, state: &mut LiveState) {
-        let is_unsure = |remote: &Arc<RemoteFile>| {
-            !remote.may_write() && !self.far_pages.is_vouched(inode.ino, remote)
-        };
-        if state.remote().is_some_and(is_unsure)
+        let is_unsure = |remote: &Arc<RemoteFile>| !self.far_pages.is_vouched(inode.ino, remote);
+        if state.read_through().is_some_and(is_unsure)
             && let Err(error) = self.following.replace_body(state, inode)
         {
             tracing::debug!(ino = %inode.ino, %error, "read as it is open");
@@ -385,7 +383,7 @@ impl Leases {
 
 /// EIO if the file is read from another host because the copy here is broken (see [`Following::read_elsewhere`]).
 pub(super) fn require_here(state: &LiveState, inode: &Inode) -> Result<()> {
-    if state.remote().is_none_or(|remote| remote.may_write()) {
+    if state.read_through().is_none() {
         return Ok(());
     }
     Err(Error::Corrupt { ino: inode.ino, what: "the copy here cannot be opened".into() })

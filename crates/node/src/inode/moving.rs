@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use intarsia_meta::{Extra, Inode, Namespace};
-use intarsia_policy::IoMode;
 use intarsia_types::{BackingRef, Error, Layout, NodeId, Result};
 
 use crate::background::turns::Turns;
@@ -140,13 +139,10 @@ impl Moving {
             self.remote_cache.forget(inode.ino);
             return Ok((fetched, true));
         }
-        let is_open = state.handles > 0 && state.mode == IoMode::Passthrough;
-        let open = state.kept().filter(|_| is_open);
+        let open = state.passed_copy();
         match (self.remote_cache.take_out(inode, open.is_some()), open) {
             (Some(kept), None) => Ok(kept),
-            (Some((kept, is_true)), Some(open)) if kept.backing == open.backing => {
-                Ok((kept, is_true))
-            }
+            (Some((kept, is_true)), Some(open)) if kept.backing == open => Ok((kept, is_true)),
             (other, Some(_)) => {
                 if let Some((other, _)) = other {
                     self.remote_cache.give_back(other.backing, other.ro);

@@ -67,7 +67,7 @@ impl Paging {
     /// How a file is opened here for reading that others may change.
     pub(crate) fn grant(&self, ino: InodeId, state: &LiveState) -> Grant {
         let grant = |remote: &Arc<_>| self.far_pages.grant_read(ino, remote);
-        state.remote().map_or(Grant::Refused, grant)
+        state.read_through().map_or(Grant::Refused, grant)
     }
 
     /// Has the kernel drop what it has of a file that is being opened and is outdated. Called with no lock held.
@@ -105,7 +105,7 @@ impl Paging {
 
     /// Whether the home vouches for the pages that the kernel has.
     pub(crate) fn is_true(&self, ino: InodeId, state: &LiveState) -> bool {
-        state.remote().is_some_and(|remote| self.far_pages.has_true_pages(ino, remote))
+        state.read_through().is_some_and(|remote| self.far_pages.has_true_pages(ino, remote))
     }
 
     /// The `home` takes back its stamp `number`: somebody is about to write to the file.
@@ -132,7 +132,7 @@ impl Paging {
         if !state.is_read_through_pages() {
             return;
         }
-        if let Some(remote) = state.remote()
+        if let Some(remote) = state.read_through()
             && !self.far_pages.is_vouched(attr.ino, remote)
         {
             match remote.renew() {
@@ -146,7 +146,7 @@ impl Paging {
         let Some(paged) = &mut state.paged else { return };
         match paged.tell(attr.size_bytes, has_true_pages) {
             LengthTold::True => {}
-            LengthTold::Shorter => self.far_pages.note_brief(attr.ino, state.remote()),
+            LengthTold::Shorter => self.far_pages.note_brief(attr.ino, state.body.as_ref()),
             LengthTold::MayShowZeros => self.old_pages.note(attr.ino),
         }
     }

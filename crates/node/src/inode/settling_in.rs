@@ -60,7 +60,7 @@ impl Leases {
         content: Content,
     ) -> Result<Attempt<Inode>> {
         self.following.renew_body(state, inode)?;
-        if state.is_passed() && state.kept().is_some() {
+        if state.passed_copy().is_some() {
             // The kernel reads a backing file here by passthrough, so that same file has to be the one that is written.
             state.hints = own_hints(&self.namespace, inode)?;
             let moved = self.moving.bring_home(cluster, Source::Here, inode, state, content);
@@ -86,8 +86,7 @@ impl Leases {
             Ok(Recalled::Released) => None,
             Err(error) => Some(error),
         };
-        let is_read_past_us = state.is_passed() && state.kept().is_some();
-        let own = self.copies.own(inode).filter(|_| !is_read_past_us);
+        let own = self.copies.own(inode).filter(|_| state.passed_copy().is_none());
         if let Some(own) = own {
             // If the old home could not be asked, it may hold more than it published: its copy is given up.
             let given_up = unasked.is_some().then_some(far.backing);

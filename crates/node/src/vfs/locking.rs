@@ -41,7 +41,7 @@ impl LockedFiles for Lockable {
     }
 
     fn look_up_anew(&self, ino: InodeId) -> Result<()> {
-        let remote = self.leases.with_live(ino, |state| {
+        let far = self.leases.with_live(ino, |state| {
             if !state.is_open() || state.names.is_orphan() {
                 return Ok(Attempt::Done(None));
             }
@@ -54,9 +54,9 @@ impl LockedFiles for Lockable {
                 Err(Error::NotFound) => {}
                 Err(error) => return Err(error),
             }
-            Ok(Attempt::Done(state.remote().map(Arc::clone)))
+            Ok(Attempt::Done(state.far()))
         })?;
-        remote.map_or(Ok(()), |remote| remote.renew())
+        far.map_or(Ok(()), |far| far.renew())
     }
 
     fn is_open(&self, ino: InodeId) -> bool {
@@ -80,8 +80,9 @@ impl Lockable {
             }
             return state.require_ours();
         }
-        let written = state.remote().filter(|remote| remote.may_write());
-        let Some(home) = written.map(|remote| remote.home()) else { return Ok(()) };
+        let Some(home) = state.written_through().map(|remote| remote.home()) else {
+            return Ok(());
+        };
         let is_there = match (inode.layout.backing(), &self.cluster) {
             (Some(backing), Some(cluster)) => cluster.home_of(backing.tier)? == home,
             _ => true,

@@ -164,7 +164,7 @@ impl Reader {
                 && state.may_change_elsewhere()
                 && !self.paging.is_true(ino, state)
             {
-                self.far_pages.note_brief(ino, state.remote());
+                self.far_pages.note_brief(ino, state.body.as_ref());
             }
             state.load_sums(&self.bodies, ino)?;
             match (state.source(offset_bytes, buffer)?, state.sums.get()) {

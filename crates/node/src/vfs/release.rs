@@ -154,7 +154,7 @@ impl Releaser {
         } else {
             let has_own =
                 state.record.as_ref().is_some_and(|inode| self.copies.own(inode).is_some());
-            let is_double = has_own && state.kept().is_some();
+            let is_double = has_own && state.copy_backing().is_some();
             state.drop_body(&self.ledger, ino);
             state.sums.unload();
             if is_double {
