@@ -12,9 +12,10 @@ use intarsia_types::{
     BackingRef, Error, FileKind, HintSet, InodeId, Layout, NodeId, Result, TierId,
 };
 
-use super::changing::KernelReach;
-use super::lower::{Lower, LowerEvents, open_tree};
+use super::changing::{KernelReach, MovesFrom};
+use super::lower::{Lower, LowerBody, LowerEvents, open_tree};
 use super::parts::Parts;
+use super::recording::Standing;
 use super::seam::Source;
 use super::{Bodies, Body, BodyParts, LocalBody, OpensCopies};
 use crate::background::queue::Queue;
@@ -127,6 +128,13 @@ fn bytes_of(body: &Body) -> Vec<u8> {
     buffer
 }
 
+fn below(body: &Body) -> &LowerBody {
+    match body {
+        Body::Lower(lower) => lower,
+        _ => panic!("it is not in the lower file system"),
+    }
+}
+
 fn read(path: &Path) -> Vec<u8> {
     std::fs::read(path).unwrap()
 }
@@ -195,13 +203,13 @@ fn a_lower_file_is_read_where_it_is_and_copied_before_it_is_written() {
     assert!(lower.take_outdated(inode.ino) && !lower.take_outdated(inode.ino));
     assert!(old.is_stale(&renewed), "what is open is of the file before");
     let (none, ino) = (HintSet::default(), inode.ino);
-    let refused = alone.bodies.copy_up(ino, old.as_lower().unwrap(), &none, None, Vec::new());
+    let refused = alone.bodies.copy_up(ino, below(&old), &none, None, Vec::new());
     assert!(matches!(refused, Err(Error::Busy(_))));
     assert_eq!(alone.bodies.record(ino).unwrap().layout, renewed.layout);
 
     let present = alone.load(&renewed).unwrap();
     let (copy, recorded) =
-        alone.bodies.copy_up(ino, present.as_lower().unwrap(), &none, None, Vec::new()).unwrap();
+        alone.bodies.copy_up(ino, below(&present), &none, None, Vec::new()).unwrap();
     assert_eq!(recorded.layout, Layout::Local(copy.backing));
     let mut copy = Body::local(copy);
     let writer = copy.writer(&alone.tiers).unwrap();
@@ -259,6 +267,59 @@ fn bytes_in_a_file_are_changed_there() {
 }
 
 #[test]
+fn an_own_file_is_told_as_it_is_now() {
+    let alone = Alone::new();
+    let new = alone.bodies.write_out(InodeId(7), b"some bytes", TierId(0), None).unwrap();
+    let backing = new.backing;
+    let mut own = Body::local(new);
+    assert_eq!((own.own_backing(), own.own_tier()), (Some(backing), Some(TierId(0))));
+    assert!(own.is_unwritten().unwrap() && !own.may_be_held_by_others());
+    own.writer(&alone.tiers).unwrap().write_all_at(b"!", 10).unwrap();
+    assert!(!own.is_unwritten().unwrap() && own.may_be_held_by_others());
+    own.close_writer();
+    assert!(own.is_unwritten().unwrap());
+    let now = own.own_now().unwrap().unwrap();
+    assert_eq!((now.backing, now.stat.size_bytes), (backing, 11));
+    assert_eq!(own.own_content(11).unwrap().unwrap(), b"some bytes!");
+    assert!(own.own_content(10).unwrap().is_none(), "it is longer");
+    assert_eq!(own.account(&alone.tiers, 0).unwrap(), now.stat.blocks_512);
+
+    let mut kept = Body::kept(own.into_own().unwrap());
+    assert_eq!((kept.own_backing(), kept.copy_backing()), (None, Some(backing)));
+    assert!(kept.own_now().unwrap().is_none() && kept.writer(&alone.tiers).is_err());
+    assert!(kept.is_unwritten().unwrap() && !kept.may_be_held_by_others());
+    assert_eq!(kept.account(&alone.tiers, 3).unwrap(), 3);
+}
+
+#[test]
+fn a_body_says_what_it_is_to_a_changed_record() {
+    let alone = Alone::new();
+    let mut inode = alone.create(b"f");
+    let new = alone.bodies.write_out(inode.ino, b"bytes", TierId(0), None).unwrap();
+    let backing = new.backing;
+    let own = Body::local(new);
+    assert!(matches!(own.standing(&inode), Standing::Dropped(local) if local.backing == backing));
+    assert!(own.publication_waits(true, true));
+    assert!(!own.publication_waits(true, false) && !own.publication_waits(false, true));
+    inode.layout = Layout::Local(backing);
+    assert!(matches!(own.standing(&inode), Standing::Named));
+    let kept = Body::kept(own.into_own().unwrap());
+    assert!(matches!(kept.standing(&inode), Standing::Cached(copy) if copy.backing == backing));
+    let mut beside = Body::empty();
+    assert!(matches!(beside.standing(&inode), Standing::Unknown));
+    assert_eq!(
+        (beside.replace_beside(b"new"), beside.to_record()),
+        (Some(true), Some(&b"new"[..]))
+    );
+    assert_eq!(beside.replace_beside(b"new"), Some(false));
+    for body in [&kept, &beside] {
+        assert!(body.needs_right() && !body.publishes_itself() && !body.writes_without_right());
+        assert!(!body.learn_record(&inode) && !body.publication_waits(true, true));
+        assert!(!body.may_be_longer_than(u64::MAX) && !body.lay_over(&mut inode.attr()));
+    }
+}
+
+#[test]
 fn a_lower_file_that_is_cut_to_nothing_is_not_copied() {
     let alone = Alone::new();
     std::fs::write(alone.below("f"), b"below").unwrap();
@@ -266,6 +327,8 @@ fn a_lower_file_that_is_cut_to_nothing_is_not_copied() {
     let inode = alone.namespace.lookup(InodeId::ROOT, b"f").unwrap();
     let mut body = alone.load(&inode).unwrap();
     assert!(!body.write_beside(b"x", 0, 100) && !body.resize_beside(3, 100));
+    assert!(matches!(body.moves_from(), Some(MovesFrom::Below(_))));
+    assert!(body.is_dropped_when_cut() && !body.is_summed());
     assert_eq!((bytes_of(&body), body.kernel_reach()), (b"below".to_vec(), KernelReach::OnceMoved));
     assert!(body.resize_beside(0, 100) && body.write_beside(b"new", 0, 100));
     assert_eq!((bytes_of(&body), read(&alone.below("f"))), (b"new".to_vec(), b"below".to_vec()));

@@ -11,6 +11,7 @@ use intarsia_store::BackingFile;
 use intarsia_types::{Error, InodeId, Result, TierId};
 
 use super::Body;
+use super::lower::LowerBody;
 use super::remote::RemoteFile;
 use super::seam::FarBody;
 use super::stripes::Stripes;
@@ -24,6 +25,14 @@ pub(crate) enum KernelReach {
     Far,
     /// In the file that they are moved to when they are changed.
     OnceMoved,
+}
+
+/// Where bytes are that are to be in a file of this host before they are changed.
+pub(crate) enum MovesFrom<'b> {
+    /// In memory: they take the place of a new file.
+    Memory(&'b [u8]),
+    /// In the lower file system, of which they are copied.
+    Below(&'b LowerBody),
 }
 
 /// Who has recorded the new length of bytes that other hosts have.
@@ -69,10 +78,35 @@ impl Body {
         true
     }
 
+    /// Puts `content` in place of the bytes that stand beside the inode; says whether these are others, or that none stand there.
+    pub(crate) fn replace_beside(&mut self, content: &[u8]) -> Option<bool> {
+        let Self::Inline(bytes) = self else { return None };
+        let is_other = bytes != content;
+        if is_other {
+            *bytes = content.to_vec();
+        }
+        Some(is_other)
+    }
+
+    /// Whether the bytes are let go of, and not cut, when the file is cut to nothing (see [`drop_lower`](Self::drop_lower)).
+    pub(crate) const fn is_dropped_when_cut(&self) -> bool {
+        matches!(self, Self::Lower(_))
+    }
+
     /// Lets go of the bytes if they are in the lower file system, where nothing is written.
     pub(crate) fn drop_lower(&mut self) {
-        if self.as_lower().is_some() {
+        if self.is_dropped_when_cut() {
             *self = Self::empty();
+        }
+    }
+
+    /// Where the bytes are moved from, to a file of this host, before they are changed; none if they are changed where they are,
+    /// or are those of another host's file.
+    pub(crate) fn moves_from(&self) -> Option<MovesFrom<'_>> {
+        match self {
+            Self::Inline(bytes) => Some(MovesFrom::Memory(bytes)),
+            Self::Lower(lower) => Some(MovesFrom::Below(lower)),
+            Self::Local(_) | Self::Kept(_) | Self::Remote(_) | Self::Striped(_) => None,
         }
     }
 

@@ -4,11 +4,9 @@
 
 use std::sync::Arc;
 
-use intarsia_meta::Inode;
 use intarsia_store::BackingFile;
-use intarsia_types::{BackingRef, Error, InodeId, Layout, Result, Timestamp};
+use intarsia_types::{BackingRef, Error, InodeId, Result, Timestamp};
 
-use super::lower::LowerBody;
 use super::remote::RemoteFile;
 use super::striped::StripedFile;
 use super::striped::read::FarRead;
@@ -128,7 +126,7 @@ impl Body {
         Self::Remote(file.into())
     }
 
-    /// The file at another host, if the bytes are there.
+    /// The file at another host, if the bytes are there: what is open there can be read on.
     pub(crate) fn into_remote(self) -> Option<Arc<RemoteFile>> {
         match self {
             Self::Remote(remote) => Some(remote),
@@ -142,7 +140,7 @@ impl Body {
     }
 
     /// The bytes, if they stand beside the inode.
-    pub(crate) fn as_inline(&self) -> Option<&[u8]> {
+    pub(super) fn as_inline(&self) -> Option<&[u8]> {
         match self {
             Self::Inline(bytes) => Some(bytes),
             _ => None,
@@ -150,7 +148,7 @@ impl Body {
     }
 
     /// As [`as_inline`](Self::as_inline), to change them.
-    pub(crate) const fn as_inline_mut(&mut self) -> Option<&mut Vec<u8>> {
+    pub(super) const fn as_inline_mut(&mut self) -> Option<&mut Vec<u8>> {
         match self {
             Self::Inline(bytes) => Some(bytes),
             _ => None,
@@ -158,7 +156,7 @@ impl Body {
     }
 
     /// The backing file of this host, if the bytes are in one.
-    pub(crate) const fn as_local(&self) -> Option<&LocalBody> {
+    pub(super) const fn as_local(&self) -> Option<&LocalBody> {
         match self {
             Self::Local(local) => Some(local),
             _ => None,
@@ -181,39 +179,6 @@ impl Body {
         }
     }
 
-    /// The striped file, if the body is of one.
-    pub(crate) const fn as_striped(&self) -> Option<&Arc<StripedFile>> {
-        match self {
-            Self::Striped(striped) => Some(striped),
-            _ => None,
-        }
-    }
-
-    /// The file in the lower file system, if the bytes are there. Nothing is written there.
-    pub(crate) const fn as_lower(&self) -> Option<&LowerBody> {
-        match self {
-            Self::Lower(lower) => Some(lower),
-            _ => None,
-        }
-    }
-
-    /// Whether this is an open file of the lower file system that has changed there since it was opened, as its record says.
-    pub(crate) fn is_stale(&self, inode: &Inode) -> bool {
-        match (self, &inode.layout) {
-            (Self::Lower(lower), Layout::Lower { stamp, .. }) => lower.stamp != *stamp,
-            _ => false,
-        }
-    }
-
-    /// The bytes, if other hosts have them.
-    pub(crate) fn far(&self) -> Option<FarBody> {
-        match self {
-            Self::Remote(remote) => Some(FarBody::Remote(Arc::clone(remote))),
-            Self::Striped(striped) => Some(FarBody::Striped(Arc::clone(striped))),
-            _ => None,
-        }
-    }
-
     /// The file at its home where programs here read, if nobody here writes through it.
     pub(crate) fn read_through(&self) -> Option<&Arc<RemoteFile>> {
         self.as_remote().filter(|remote| !remote.may_write())
@@ -232,6 +197,20 @@ impl Body {
     pub(crate) const fn copy_backing(&self) -> Option<BackingRef> {
         match self {
             Self::Kept(copy) => Some(copy.backing),
+            _ => None,
+        }
+    }
+
+    /// Whether the sums of a file are those of the bytes that are read here. Nobody keeps sums of what is in the lower file system.
+    pub(crate) const fn is_summed(&self) -> bool {
+        !matches!(self, Self::Lower(_))
+    }
+
+    /// The bytes, if other hosts have them.
+    pub(crate) fn far(&self) -> Option<FarBody> {
+        match self {
+            Self::Remote(remote) => Some(FarBody::Remote(Arc::clone(remote))),
+            Self::Striped(striped) => Some(FarBody::Striped(Arc::clone(striped))),
             _ => None,
         }
     }

@@ -13,8 +13,9 @@ use intarsia_meta::Inode;
 use intarsia_store::BackingFile;
 use intarsia_types::{BackingRef, Error, InodeId, LowerStamp, NodeId, Result, TierId};
 
+use crate::body::LocalBody;
+use crate::body::changing::MovesFrom;
 use crate::body::lower::{LowerBody, copy_unchanged};
-use crate::body::{Body, LocalBody};
 use crate::inode::live::LiveState;
 use crate::inode::moving::{Moving, require_bytes};
 use crate::membership::cluster::Cluster;
@@ -162,7 +163,7 @@ impl Moving {
         ino: InodeId,
         state: &LiveState,
     ) -> Result<Option<Wanted>> {
-        let Some(lower) = state.body.as_ref().and_then(Body::as_lower) else { return Ok(None) };
+        let Some(MovesFrom::Below(lower)) = state.moves_from() else { return Ok(None) };
         let stamp = lower.stamp();
         if stamp.size_bytes <= LONG_BYTES || !state.ahead.lacks(ino, Version::OfLower(stamp)) {
             return Ok(None);

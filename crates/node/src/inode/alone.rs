@@ -195,7 +195,7 @@ fn what_is_not_recorded_yet_does_not_go_with_the_right_to_write_it() {
     let ino = host.create(b"f");
     let written = host.open_to_write(ino, |state| {
         host.inode.following.ensure_loaded(ino, state)?;
-        *state.inline_mut().unwrap() = b"hello".to_vec();
+        assert!(state.write_beside(b"hello", 0, 5));
         state.overlay.is_dirty = true;
         Ok(())
     });

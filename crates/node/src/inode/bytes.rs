@@ -9,41 +9,15 @@ use intarsia_store::BackingFile;
 use intarsia_sync::Instant;
 use intarsia_types::{BackingRef, Error, InodeId, Result, Timestamp};
 
-use crate::body::changing::{KernelReach, Resized};
+use crate::body::changing::{KernelReach, MovesFrom, Resized};
 use crate::body::remote::RemoteFile;
 use crate::body::seam::{BodyStat, FarBody, Source};
-use crate::body::striped::StripedFile;
 use crate::body::stripes::Stripes;
-use crate::body::{Bodies, Body, Loaded, LocalBody};
+use crate::body::{Bodies, Body, Loaded};
 use crate::inode::live::LiveState;
 use crate::space::ledger::Ledger;
 
 impl LiveState {
-    /// The bytes, if they stand beside the inode.
-    pub(crate) fn inline(&self) -> Option<&[u8]> {
-        self.body.as_ref().and_then(Body::as_inline)
-    }
-
-    /// As [`inline`](Self::inline), to be changed.
-    pub(crate) fn inline_mut(&mut self) -> Option<&mut Vec<u8>> {
-        self.body.as_mut().and_then(Body::as_inline_mut)
-    }
-
-    /// The backing file, if the bytes are in one.
-    pub(crate) fn local(&self) -> Option<&LocalBody> {
-        self.body.as_ref().and_then(Body::as_local)
-    }
-
-    /// The file, if its chunks lie on several hosts.
-    pub(crate) fn striped(&self) -> Option<&Arc<StripedFile>> {
-        self.body.as_ref().and_then(Body::as_striped)
-    }
-
-    /// Whether the bytes are in the lower file system, where nothing is written.
-    pub(crate) fn is_lower(&self) -> bool {
-        self.body.as_ref().is_some_and(|body| body.as_lower().is_some())
-    }
-
     /// The bytes, if other hosts have them.
     pub(crate) fn far(&self) -> Option<FarBody> {
         self.body.as_ref().and_then(Body::far)
@@ -112,7 +86,7 @@ impl LiveState {
 
     /// Whether other hosts may have written beyond the length that is known here, where a read up to `end_bytes` would end early.
     pub(crate) fn may_be_longer_than(&self, end_bytes: u64) -> bool {
-        self.striped().is_some_and(|striped| end_bytes > striped.size_bytes())
+        self.body.as_ref().is_some_and(|body| body.may_be_longer_than(end_bytes))
     }
 
     /// See [`Body::written_through`].
@@ -130,9 +104,29 @@ impl LiveState {
         self.written_through().is_some()
     }
 
-    /// Whether writes go to the parts of a striped file.
-    pub(crate) fn writes_stripes(&self) -> bool {
-        self.striped().is_some_and(|striped| striped.may_write())
+    /// See [`Body::writes_without_right`].
+    pub(crate) fn writes_without_right(&self) -> bool {
+        self.body.as_ref().is_some_and(Body::writes_without_right)
+    }
+
+    /// See [`Body::needs_right`]; while the bytes are not open it counts as needed.
+    pub(crate) fn needs_right(&self) -> bool {
+        self.body.as_ref().is_none_or(Body::needs_right)
+    }
+
+    /// See [`Body::to_record`].
+    pub(crate) fn to_record(&self) -> Option<&[u8]> {
+        self.body.as_ref().and_then(Body::to_record)
+    }
+
+    /// See [`Body::moves_from`].
+    pub(crate) fn moves_from(&self) -> Option<MovesFrom<'_>> {
+        self.body.as_ref().and_then(Body::moves_from)
+    }
+
+    /// See [`Body::publishes_itself`].
+    pub(crate) fn publishes_itself(&self) -> bool {
+        self.body.as_ref().is_some_and(Body::publishes_itself)
     }
 
     /// Whether who has it open here may write to it, here or at its home.
@@ -162,6 +156,11 @@ impl LiveState {
     /// See [`Body::end_when_read`](crate::body::Body::end_when_read).
     pub(crate) fn end_when_read(&self) -> Option<u64> {
         self.body.as_ref().and_then(|body| body.end_when_read(self.holds_lease()))
+    }
+
+    /// See [`Body::is_summed`].
+    pub(crate) fn is_summed(&self) -> bool {
+        self.body.as_ref().is_some_and(Body::is_summed)
     }
 
     /// What the body knows that the record may not say; none where the record says it all.
@@ -198,7 +197,7 @@ impl LiveState {
 
     /// Makes the entry fit for writing to a striped file.
     pub(crate) fn write_stripes(&mut self, stripes: &Stripes, inode: &Inode) -> Result<()> {
-        if !self.writes_stripes() {
+        if !self.writes_without_right() {
             let (striped, hints) = stripes.open_to_write(inode)?;
             self.body = Some(Body::striped(striped));
             self.sums.forget();
@@ -210,7 +209,7 @@ impl LiveState {
 
     /// Notes what another host has published of a striped file that is being written here.
     pub(crate) fn renew_stripes(&mut self, inode: &Inode) {
-        if self.striped().is_some_and(|striped| striped.learn_record(inode)) {
+        if self.body.as_ref().is_some_and(|body| body.learn_record(inode)) {
             self.record = Some(inode.clone());
         }
     }

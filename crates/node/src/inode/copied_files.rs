@@ -5,6 +5,7 @@ use std::sync::Arc;
 use intarsia_meta::{Extra, Inode, Namespace};
 use intarsia_types::{BackingRef, CloseMode, Error, InodeId, Integrity, Result};
 
+use crate::body::Body;
 use crate::body::integrity::checksum_extras;
 use crate::body::own::OwnFile;
 use crate::inode::early_fold::unfold_record;
@@ -33,11 +34,9 @@ impl LiveState {
     /// Whether publishing what programs here wrote waits for other hosts at that moment: for copies, made by this host or by
     /// the home through which the file is written, or for the parts of a striped file.
     pub(crate) fn waits_for_hosts(&self, placing: &Placing, moment: Moment) -> bool {
-        match self.striped() {
-            Some(striped) => striped.may_write() && striped.has_far_parts(),
-            None if self.writes_remotely() => self.promises_copies(placing, moment),
-            None => self.awaits_copies(placing, moment),
-        }
+        let promised = self.promises_copies(placing, moment);
+        let waits = |body: &Body| body.publication_waits(promised, self.holds_lease());
+        self.body.as_ref().is_some_and(waits)
     }
 
     /// Whether the file has to have its copies when the call returns.

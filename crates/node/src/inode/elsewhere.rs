@@ -15,6 +15,7 @@ use intarsia_policy::{Home, IoMode, Plan, Reason, Wish};
 use intarsia_types::{Error, HintSet, InodeId, Layout, NodeId, Result, TierId};
 
 use crate::background::queue::Queue;
+use crate::body::changing::MovesFrom;
 use crate::body::own::OwnFile;
 use crate::body::remote::RemoteFile;
 use crate::body::{Bodies, Body, LocalBody};
@@ -79,9 +80,9 @@ impl Elsewhere {
     /// Moves an inline body, which is about to grow, to a backing file: in a tier here, or at another host if there is no room
     /// here. Copies a file of the lower file system to a backing file here.
     pub(crate) fn unfold(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
-        match state.inline() {
-            Some(_) => self.give_home(ino, state),
-            None => state.copy_up(&self.bodies, ino),
+        match state.moves_from() {
+            Some(MovesFrom::Memory(_)) => self.give_home(ino, state),
+            Some(MovesFrom::Below(_)) | None => state.copy_up(&self.bodies, ino),
         }
     }
 
@@ -170,7 +171,7 @@ impl Elsewhere {
         hosts: &[NodeId],
         reason: Reason,
     ) -> Result<bool> {
-        let (Some(cluster), Some(bytes)) = (&self.cluster, state.inline()) else {
+        let (Some(cluster), Some(bytes)) = (&self.cluster, state.to_record()) else {
             return Ok(false);
         };
         let bytes = bytes.to_vec();
@@ -291,11 +292,11 @@ impl Elsewhere {
         content: &[u8],
     ) -> Result<()> {
         self.following.renew_body(state, inode)?;
-        let Some(published) = state.inline_mut() else {
+        let Some(is_news) = state.body.as_mut().and_then(|body| body.replace_beside(content))
+        else {
             return Err(Error::Busy("the file has a home already".into()));
         };
-        if published != content {
-            *published = content.to_vec();
+        if is_news {
             state.overlay.note_written();
             state.overlay.mtime = Some(now());
             state.overlay.ctime = Some(now());

@@ -59,7 +59,7 @@ impl Following {
 
     /// Brings the body up to date with the record, unless the file is being written here.
     pub(crate) fn renew_body(&self, state: &mut LiveState, inode: &Inode) -> Result<()> {
-        if state.writes_stripes() {
+        if state.writes_without_right() {
             state.renew_stripes(inode);
             return Ok(());
         }
@@ -185,7 +185,7 @@ impl Following {
         if !self.members.is_shared()
             || !state.is_served_by_us()
             || state.holds_lease()
-            || state.writes_stripes()
+            || state.writes_without_right()
             || state.right.is_taken_over()
         {
             return Ok(());

@@ -183,7 +183,7 @@ impl Leases {
         wanted_bytes: u32,
     ) -> Result<(Recalled, Option<PassedOn>)> {
         let outcome = self.live.try_with(ino, SOON, |state| {
-            if state.striped().is_some() {
+            if !state.needs_right() {
                 // A striped file is written without a lease.
                 return Ok((Recalled::Released, None));
             }

@@ -159,7 +159,7 @@ impl Leases {
                 outcome => outcome.map(|()| Attempt::Done(inode)),
             };
         };
-        if state.writes_stripes() {
+        if state.writes_without_right() {
             let inode = self.regular(ino)?;
             state.renew_stripes(&inode);
             return Ok(Attempt::Done(inode));

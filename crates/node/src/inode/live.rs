@@ -12,7 +12,6 @@ use intarsia_sync::{Instant, Mutex, MutexGuard};
 use intarsia_types::{BackingRef, Error, HintSet, InodeId, Result, Timestamp};
 
 use crate::body::Body;
-use crate::body::striped::StripedFile;
 use crate::body::sums::Sums;
 use crate::cache::far_pages::Paged;
 use crate::cache::vouch::{Follower, Round};
@@ -328,11 +327,6 @@ impl LiveTable {
         let result = f(&mut state);
         self.drop_if_idle(ino, &mut state);
         Some(result)
-    }
-
-    /// The file, if it is live and striped.
-    pub(crate) fn striped(&self, ino: InodeId) -> Option<Arc<StripedFile>> {
-        self.with_existing(ino, |state| state.striped().map(Arc::clone)).flatten()
     }
 
     /// As [`with`](Self::with), but gives up when somebody else has had the entry for so long.

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use intarsia_meta::{Extra, Inode, Namespace};
 use intarsia_policy::IoMode;
-use intarsia_types::{Error, InodeId, Integrity, Layout, Result};
+use intarsia_types::{Error, InodeId, Integrity, Result};
 
-use crate::body::Bodies;
 use crate::body::integrity::checksum_extras;
 use crate::body::seam::FarBody;
+use crate::body::{Bodies, Body};
 use crate::clock::TICK;
 use crate::inode::copied_files::Moment;
-use crate::inode::early_fold::EarlyFold;
+use crate::inode::early_fold::{EarlyFold, put_beside};
 use crate::inode::inline_total::InlineTotal;
 use crate::inode::live::{LiveState, LiveTable};
 use crate::inode::new_content::NewContent;
@@ -124,10 +124,9 @@ impl Publisher {
 
     /// Writes what the overlay knows into the record.
     pub(crate) fn persist(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
-        if let Some(striped) = state.striped() {
-            return self.bodies.stripes.publish(striped, ino);
-        }
-        if !state.overlay.is_dirty {
+        let stripes = &self.bodies.stripes;
+        let publishes = |body: &Body| body.publish(stripes, ino);
+        if state.body.as_ref().map_or(Ok(false), publishes)? || !state.overlay.is_dirty {
             return Ok(());
         }
         state.notice_writes(&self.kernel)?;
@@ -152,20 +151,10 @@ impl Publisher {
     fn new_content(&self, ino: InodeId, state: &mut LiveState) -> Result<NewContent> {
         let mut extras = state.lease_extras(self.members.is_shared());
         let size_bytes = state.size_bytes()?;
-        let layout = match state.inline() {
-            Some([]) => {
-                extras.push(Extra::DeleteBody);
-                Some(Layout::Empty)
-            }
-            Some(bytes) => {
-                extras.push(Extra::PutBody(bytes.into()));
-                Some(Layout::Inline)
-            }
-            None => None,
-        };
+        let layout = state.to_record().map(|bytes| put_beside(bytes, &mut extras));
         let folded = if state.naming.may_fold() { self.foldable(state)? } else { None };
         let was_folded = state.naming.published().is_some();
-        let beside = folded.as_deref().or_else(|| state.inline());
+        let beside = folded.as_deref().or_else(|| state.to_record());
         let beside = beside.filter(|_| self.members.is_shared()).map(EarlyFold::of);
         if let (Some(sums), true) = (state.sums.get(), state.hints.integrity() == Integrity::Strict)
         {

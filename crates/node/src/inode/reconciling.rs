@@ -16,7 +16,7 @@ impl Rights {
     /// [`Members::await_sure_membership`]: crate::members::Members::await_sure_membership
     pub(crate) fn await_membership_to_publish(&self, ino: InodeId) -> Result<()> {
         let is_writer = |state: &mut LiveState| {
-            state.holds_lease() || state.writes_remotely() || state.writes_stripes()
+            state.holds_lease() || state.writes_remotely() || state.writes_without_right()
         };
         match self.live.with_existing(ino, is_writer) {
             Some(true) => self.members.await_sure_membership(),
@@ -172,15 +172,15 @@ impl Rights {
 
 /// Whether the record describes the content as this host last knew it.
 fn is_as_known(inode: &Inode, state: &LiveState) -> bool {
-    match state.local() {
-        Some(_) if state.unnamed().is_none() => false,
-        None if state.body.is_none() => !state.overlay.is_dirty,
-        None if state.inline().is_none() => false,
-        _ => state.record.as_ref().is_some_and(|known| {
+    if state.body.is_none() {
+        return !state.overlay.is_dirty;
+    }
+    let is_beside = state.to_record().is_some() || state.unnamed().is_some();
+    is_beside
+        && state.record.as_ref().is_some_and(|known| {
             (&known.layout, known.size_bytes, known.mtime)
                 == (&inode.layout, inode.size_bytes, inode.mtime)
-        }),
-    }
+        })
 }
 
 /// Another host has the file now: what was written here is never published.

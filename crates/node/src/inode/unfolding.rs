@@ -5,6 +5,7 @@ use intarsia_codec::BlockSums;
 use intarsia_meta::Extra;
 use intarsia_types::{InodeId, Integrity, Layout, Result, TierId};
 
+use crate::body::changing::MovesFrom;
 use crate::body::integrity::{is_summable, sum_file};
 use crate::body::{Bodies, Body, LocalBody};
 use crate::inode::early_fold::EarlyFold;
@@ -18,11 +19,13 @@ impl LiveState {
 
     /// Moves bytes from beside the inode, or from the lower file system, to a backing file on this host, whatever room it has.
     pub(crate) fn unfold_here(&mut self, bodies: &Bodies, ino: InodeId) -> Result<()> {
-        if self.inline().is_none() {
-            return self.copy_up(bodies, ino);
+        match self.moves_from() {
+            Some(MovesFrom::Memory(_)) => {
+                let tier = bodies.tier_here(&self.hints)?;
+                self.unfold_into(bodies, ino, tier)
+            }
+            Some(MovesFrom::Below(_)) | None => self.copy_up(bodies, ino),
         }
-        let tier = bodies.tier_here(&self.hints)?;
-        self.unfold_into(bodies, ino, tier)
     }
 
     /// Moves an inline body into a backing file of `tier`.
@@ -36,7 +39,7 @@ impl LiveState {
         ino: InodeId,
         tier: TierId,
     ) -> Result<()> {
-        let Some(bytes) = self.inline() else { return Ok(()) };
+        let Some(MovesFrom::Memory(bytes)) = self.moves_from() else { return Ok(()) };
         let size_bytes = bytes.len() as u64;
         // Summed before they are written, so that an error of the disk shows.
         let sums = self.is_strict().then(|| BlockSums::of(bytes));
@@ -75,7 +78,9 @@ impl LiveState {
 
     /// Copies a lower file to a tier, where it can be written (see [`Bodies::copy_up`]).
     pub(crate) fn copy_up(&mut self, bodies: &Bodies, ino: InodeId) -> Result<()> {
-        let Some(lower) = self.body.as_ref().and_then(Body::as_lower) else { return Ok(()) };
+        let Some(MovesFrom::Below(lower)) = self.body.as_ref().and_then(Body::moves_from) else {
+            return Ok(());
+        };
         let copied = self.ahead.take_of_lower(ino, lower);
         let extras = self.lease_extras(bodies.is_shared());
         let (new, inode) = bodies.copy_up(ino, lower, &self.hints, copied, extras)?;

@@ -282,13 +282,7 @@ impl Attributes {
 
 /// Lays what a live file knows over the record's attributes.
 fn overlay(of: &Attributes, state: &mut LiveState, inode: &Inode, attr: &mut Attr) -> Result<()> {
-    if let Some(striped) = state.striped() {
-        // Programs here see what was written here and is not published yet.
-        if let Some(unpublished) = striped.unpublished() {
-            attr.size_bytes = striped.size_bytes();
-            attr.mtime = attr.mtime.max(unpublished.mtime);
-            attr.ctime = attr.ctime.max(unpublished.mtime);
-        }
+    if state.body.as_ref().is_some_and(|body| body.lay_over(attr)) {
         return Ok(());
     }
     if of.members.is_shared() && !state.holds_lease() && !state.writes_remotely() {

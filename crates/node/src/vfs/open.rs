@@ -155,9 +155,9 @@ impl Opener {
             let inode =
                 if truncate { self.followers.spare_followers(inode, state, 0)? } else { inode };
             let inode = if flags.write { self.moved_as_hinted(inode, state)? } else { inode };
-            let was_lower = state.is_lower();
+            let was_dropped = state.body.as_ref().is_some_and(Body::is_dropped_when_cut);
             let opened = self.open_loaded(caller, &inode, state, flags, registrar);
-            if opened.is_err() && was_lower && state.own_backing().is_none() {
+            if opened.is_err() && was_dropped && state.own_backing().is_none() {
                 // The open failed, so the file is not truncated after all.
                 state.body = None;
             }

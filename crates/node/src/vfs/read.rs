@@ -169,7 +169,7 @@ impl Reader {
             state.load_sums(&self.bodies, ino)?;
             match (state.source(offset_bytes, buffer)?, state.sums.get()) {
                 // With the entry locked, so that no write comes between reading the bytes and their sums.
-                (Source::File(file), Some(sums)) if !state.is_lower() => {
+                (Source::File(file), Some(sums)) if state.is_summed() => {
                     let read = read_verified(ino, sums, &file, offset_bytes, buffer);
                     read.inspect_err(|error| self.note_refused(state, &file, error))
                         .map(Source::Done)

@@ -137,11 +137,16 @@ impl Syncer {
     pub(crate) fn flush_waits_for(&self, ino: InodeId) -> Wait {
         if self.publisher.waits_for_hosts(ino, Moment::Close) {
             Wait::Hosts
-        } else if self.durability == Durability::Sync || self.live.striped(ino).is_some() {
+        } else if self.durability == Durability::Sync || self.publishes_itself(ino) {
             Wait::Device
         } else {
             Wait::Nothing
         }
+    }
+
+    /// Whether the file publishes by itself, for which files on disks are measured.
+    fn publishes_itself(&self, ino: InodeId) -> bool {
+        self.live.with_existing(ino, |state| state.publishes_itself()).unwrap_or(false)
     }
 
     /// What an `fsync` of the file may wait for.
