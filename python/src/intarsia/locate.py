@@ -19,8 +19,8 @@ _LAYOUT = "user.intarsia.layout"
 _EVERYWHERE = frozenset({"empty", "inline", "packed", "lower"})
 # The longest name of a file. (Linux: NAME_MAX.)
 _NAME_BYTES_MAX = 255
-# What the kernel says of a mount whose server has ended.
-_NODE_ENDED = frozenset({errno.ENOTCONN, errno.ECONNABORTED})
+#: What the kernel says of a mount whose server has ended.
+NODE_ENDED = frozenset({errno.ENOTCONN, errno.ECONNABORTED})
 # What `getxattr` says where a file has no such attribute.
 _NO_ATTRIBUTE = frozenset({errno.ENODATA, errno.EOPNOTSUPP})
 
@@ -95,12 +95,35 @@ def host_of(path: str | os.PathLike[str]) -> str | None:
     return None if value is None else str(json.loads(value)["node"])
 
 
+def store_of(path: str | os.PathLike[str]) -> str | None:
+    """Return by what the store is known that `path` is in, or None where it is in none."""
+    value = _attribute(os.fspath(path), _NODE)
+    return None if value is None else str(json.loads(value)["store"])
+
+
+def is_in(directory: str | os.PathLike[str], store: str | None) -> bool:
+    """Whether `directory` is there, and in `store` if one is named."""
+    try:
+        is_there = os.path.isdir(directory)  # noqa: PTH112
+        return is_there and store in (None, store_of(directory))
+    except OSError:
+        return False
+
+
+def has_left(directory: str | os.PathLike[str], store: str | None) -> bool:
+    """Whether `store`, if one is named, was taken away from `directory`: it leads elsewhere now."""
+    try:
+        return store is not None and store_of(directory) != store
+    except OSError as error:
+        return error.errno == errno.ENOENT
+
+
 def has_lost_store(path: str | os.PathLike[str]) -> bool:
     """Whether `path` is in no store, or in one whose node on this host has ended."""
     try:
         return host_of(path) is None
     except OSError as error:
-        return error.errno in _NODE_ENDED
+        return error.errno in NODE_ENDED
 
 
 def _at_once(paths: list[str]) -> dict[str, Located]:

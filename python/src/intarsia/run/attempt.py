@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import IO
 
-from intarsia.locate import host_of, locate
+from intarsia.locate import host_of, is_in, locate
 from intarsia.run.clock import steady_clock
 from intarsia.run.imitate import imitated_s
 from intarsia.run.keeper import Ended, Keeper
@@ -30,19 +30,29 @@ def attempt(order: Order, keeper: Keeper) -> Outcome:
     """Make one attempt. Never raises for what the task does wrong."""
     clock = steady_clock()
     began_s = clock()
+    losses = keeper.losses
+    if order.store is not None and not _sees(order):
+        # What is made now would lie below the mount, and be in its way.
+        return _lost(order, began_s, clock())
     try:
         hint_problem = patiently(lambda: _prepare(order))
         with patiently(lambda: _log_of(order)) as log:
-            ended = keeper.run(order.command, order.directory, log, order.stdin, order.timeout_s)
+            ended = keeper.run(
+                order.command, order.directory, log, order.stdin, order.timeout_s, losses
+            )
         made = patiently(lambda: _stamps(order.outputs))
     except OSError as error:
-        result = Result.FAILED if _sees(order) else Result.WORKER_LOST
-        return Outcome(result, _why(order, error), None, began_s, clock())
+        if keeper.losses > losses or not _sees(order):
+            return _lost(order, began_s, clock())
+        return Outcome(Result.FAILED, _why(order, error), None, began_s, clock())
+    if keeper.losses > losses:
+        # Another attempt may be under way by now: its files are not ours to remove.
+        return _lost(order, began_s, clock())
     missing = [path for path in order.outputs if path not in made or _is_untouched(made[path])]
     result, detail = _judged(order, ended, missing)
     lost: tuple[str, ...] = ()
-    if result is not Result.DONE and not _sees(order):
-        result, detail = Result.WORKER_LOST, f"{order.directory} is gone from its host"
+    if (result is not Result.DONE or order.store is not None) and not _sees(order):
+        return _lost(order, began_s, clock())
     if result in (Result.FAILED, Result.TIMEOUT) and order.checks_inputs:
         lost = tuple(path for path in order.inputs if is_lost(path, order.gone_hosts))
         result = Result.LOST_INPUT if lost else result
@@ -108,8 +118,14 @@ def _stamps(paths: Iterable[str]) -> dict[str, Stamp]:
 
 
 def _sees(order: Order) -> bool:
-    """Whether the directory of the run is still there, on this host."""
-    return os.path.isdir(order.directory)  # noqa: PTH112
+    """Whether the directory of the run is still there, on this host, and in its store."""
+    return is_in(order.directory, order.store)
+
+
+def _lost(order: Order, began_s: float, ended_s: float) -> Outcome:
+    """The outcome where the directory of the run is gone from this host."""
+    result = Result.WORKER_LOST if order.store is None else Result.STORE_LOST
+    return Outcome(result, f"{order.directory} is gone from its host", None, began_s, ended_s)
 
 
 def _prepare(order: Order) -> str:

@@ -68,6 +68,8 @@ class History:
     removed: tuple[str, ...] = ()
     warnings: list[str] = field(default_factory=list)
     stopped_by: str = ""
+    #: Whether the store went away, and the run with it.
+    lost_store: bool = False
 
     @property
     def makespan_s(self) -> float:

@@ -27,9 +27,14 @@ class RunCrew(DaskCrew):
     """Workers that are begun again when they end too early."""
 
     def __init__(
-        self, client: Client, directory: str, workers: Workers | None, say: Callable[[str], None]
+        self,
+        client: Client,
+        directory: Path,
+        store: str | None,
+        workers: Workers | None,
+        say: Callable[[str], None],
     ) -> None:
-        super().__init__(client, directory)
+        super().__init__(client, str(directory), store)
         self._workers = workers
         self._say = say
         self._early: list[Event] = []
@@ -76,7 +81,7 @@ class RunCrew(DaskCrew):
 
 @contextlib.contextmanager
 def crew_of(
-    place: Place, directory: Path, logs: Path, say: Callable[[str], None]
+    place: Place, directory: Path, store: str | None, logs: Path, say: Callable[[str], None]
 ) -> Iterator[RunCrew]:
     """A crew that is there inside the block, and gone after it with all that it runs.
 
@@ -116,7 +121,7 @@ def crew_of(
             stack.callback(workers.end)
             workers.start()
         try:
-            crew = RunCrew(client, str(directory), workers, say)
+            crew = RunCrew(client, directory, store, workers, say)
         except Exception as error:  # of any kind, from the workers that are there
             raise ClusterError(
                 f"the workers at {address} cannot run tasks: {error}; they need intarsia[run]"

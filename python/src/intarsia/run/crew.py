@@ -7,6 +7,7 @@ import contextlib
 import os
 import platform
 import queue
+import threading
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,16 +17,19 @@ from typing import Any
 from distributed import Client, get_worker
 from distributed.diagnostics.plugin import WorkerPlugin
 
-from intarsia.locate import host_of
+from intarsia.locate import host_of, is_in
 from intarsia.run.attempt import attempt, read_whole
 from intarsia.run.events import Broken, Event, Fetched, HostJoined, HostLeft, HostRefused, TaskEnded
 from intarsia.run.keeper import Keeper
 from intarsia.run.order import Order, Outcome, Result
 from intarsia.run.replay import make_files
+from intarsia.run.watch import Sight, Watch
 
 Hints = Mapping[str, Mapping[str, str]]
 
 _PLUGIN = "intarsia-run"
+# Under this workers tell what they see of the store.
+_TOPIC = "intarsia-run-store"
 # So many hosts read files ahead at once.
 _FETCHERS = 8
 # How long a worker may take to answer what needs no work.
@@ -35,17 +39,37 @@ _SILENT_S = 5.0
 
 
 class TaskPlugin(WorkerPlugin):
-    """Gives each worker the keeper of its processes, and ends these when the worker ends."""
+    """Gives each worker the keeper of its processes, and ends these when the worker ends.
+
+    Those that work in a `store` are ended also when it goes from the worker's host, of which the
+    run is told.
+    """
 
     name = _PLUGIN
+
+    def __init__(self, directory: str, store: str | None) -> None:
+        self._directory = directory
+        self._store = store
 
     def setup(self, worker: Any) -> None:
         """Begin."""
         self.keeper = Keeper()
+        self._worker = worker
+        self._watch = (
+            None if self._store is None else Watch(self._directory, self._store, self._seen)
+        )
 
     def teardown(self, worker: Any) -> None:
         """End what runs."""
+        if self._watch is not None:
+            self._watch.close()
         self.keeper.close()
+
+    def _seen(self, sight: Sight) -> None:
+        if sight.problem:
+            self.keeper.lose()
+        told = {"worker": self._worker.address, "problem": sight.problem, "age_s": sight.age_s}
+        self._worker.log_event(_TOPIC, told | {"directory": self._directory})
 
 
 def make_attempt(order: Order) -> Outcome:
@@ -53,13 +77,17 @@ def make_attempt(order: Order) -> Outcome:
     return attempt(order, _keeper(get_worker()))
 
 
-def describe(directory: str, dask_worker: Any) -> dict[str, Any]:
+async def describe(directory: str, store: str | None, dask_worker: Any) -> dict[str, Any]:
     """Say what host this worker is on, and what machine that is."""
-    host = host_of(directory) if os.path.exists(directory) else None  # noqa: PTH110
+    looking = asyncio.to_thread(_seen, directory, store)
+    try:
+        sees, host = await asyncio.wait_for(looking, _ANSWER_S)
+    except OSError:  # also where it hangs
+        sees, host = False, None
     return {
         "host": host or str(dask_worker.name),
         "slots": dask_worker.state.nthreads,
-        "sees": os.path.isdir(directory),  # noqa: PTH112
+        "sees": sees,
         "machine": {
             "system": platform.system().lower(),
             "architecture": platform.machine(),
@@ -68,6 +96,12 @@ def describe(directory: str, dask_worker: Any) -> dict[str, Any]:
             "cpu": {"coreCount": os.cpu_count() or 1},
         },
     }
+
+
+def _seen(directory: str, store: str | None) -> tuple[bool, str | None]:
+    """Whether a directory is here, and in that store, and how the store calls this host."""
+    sees = is_in(directory, store)
+    return sees, host_of(directory) if sees else None
 
 
 def stop_here(dask_worker: Any) -> None:
@@ -90,6 +124,9 @@ def _keeper(worker: Any) -> Keeper:
     return plugin.keeper
 
 
+_WENT = Outcome(Result.WORKER_LOST, "its worker went away")
+
+
 @dataclass
 class _Host:
     """The workers of a host: how many slots each has free."""
@@ -104,16 +141,19 @@ class _Host:
 class DaskCrew:
     """Hands attempts to the workers of a scheduler."""
 
-    def __init__(self, client: Client, directory: str) -> None:
+    def __init__(self, client: Client, directory: str, store: str | None = None) -> None:
+        """`store` is the one that `directory` is in, and must be in on each host."""
         self._client = client
         self._directory = directory
+        self._store = store
         self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._hosts: dict[str, _Host] = {}
         self._host_of: dict[str, str] = {}
         self._begun: dict[str, tuple[str, Any]] = {}
         self._fetchers = ThreadPoolExecutor(_FETCHERS)
-        client.register_plugin(TaskPlugin())
+        client.register_plugin(TaskPlugin(directory, store))
         client.subscribe_topic("all", self._noticed)
+        client.subscribe_topic(_TOPIC, self._noticed)
         for worker in client.scheduler_info(n_workers=-1)["workers"]:
             self._queue.put(("add-worker", worker))
 
@@ -182,14 +222,20 @@ class DaskCrew:
         return bool(heard_s) and max(heard_s) - min(heard_s) > _SILENT_S
 
     def stop_tasks(self) -> None:
-        """End all attempts."""
-        self._client.run(stop_here, on_error="ignore")
+        """End all attempts, and do not wait for that: a worker that hangs does not answer."""
+
+        def stop() -> None:
+            with contextlib.suppress(Exception):  # a worker or scheduler that went
+                self._client.run(stop_here, on_error="ignore")
+
+        threading.Thread(target=stop, daemon=True).start()
 
     def close(self) -> None:
         """Let the workers go: what runs is ended."""
         self._fetchers.shutdown(wait=False, cancel_futures=True)
         if self._client.status == "running":
             self._client.unsubscribe_topic("all")
+            self._client.unsubscribe_topic(_TOPIC)
             # A worker whose host is lost, and that the scheduler still counts, does not answer.
             with contextlib.suppress(OSError, TimeoutError):
                 self._client.unregister_worker_plugin(_PLUGIN)
@@ -197,13 +243,25 @@ class DaskCrew:
     def _noticed(self, event: tuple[float, Any]) -> None:
         """Take note of what the scheduler says; in a thread of the client."""
         told = event[1]
-        if isinstance(told, dict) and told.get("action") in ("add-worker", "remove-worker"):
+        if not isinstance(told, dict):
+            return
+        if told.get("action") in ("add-worker", "remove-worker"):
             self._queue.put((told["action"], told["worker"]))
+        elif told.get("directory") == self._directory:
+            self._queue.put(("sight", told))
 
-    def _understood(self, what: str, about: str) -> list[Event]:
+    def _understood(self, what: str, about: Any) -> list[Event]:
         if what == "ended":
             return self._ended(about)
+        if what == "sight":
+            return self._saw(about["worker"], about["problem"], about["age_s"])
         return self._joined(about) if what == "add-worker" else self._left(about)
+
+    def _saw(self, worker: str, problem: str, age_s: float) -> list[Event]:
+        """A worker has lost sight of the store, or sees it again."""
+        if not problem:
+            return self._joined(worker)
+        return self._left(worker, Outcome(Result.STORE_LOST, "the store is gone"), problem, age_s)
 
     def _ended(self, key: str) -> list[Event]:
         if key not in self._begun:
@@ -229,7 +287,7 @@ class DaskCrew:
         if worker in self._host_of:
             return []
         try:
-            answers = self._client.run(describe, self._directory, workers=[worker])
+            answers = self._client.run(describe, self._directory, self._store, workers=[worker])
         except OSError:  # it has gone already
             return []
         told = answers.get(worker)
@@ -242,22 +300,25 @@ class DaskCrew:
         self._host_of[worker] = told["host"]
         return [HostJoined(told["host"], sum(host.slots.values()), told["machine"])]
 
-    def _left(self, worker: str) -> list[Event]:
+    def _left(
+        self, worker: str, outcome: Outcome = _WENT, problem: str = "", age_s: float = 0.0
+    ) -> list[Event]:
         name = self._host_of.pop(worker, None)
         if name is None:
             return []
         host = self._hosts[name]
         del host.slots[worker]
+        host.busy.pop(worker, None)
         lost = [key for key, (where, _) in self._begun.items() if where == worker]
         events: list[Event] = []
         for key in lost:
             _, future = self._begun.pop(key)
             future.cancel(force=True)
-            events.append(TaskEnded(key, Outcome(Result.WORKER_LOST, "its worker went away")))
+            events.append(TaskEnded(key, outcome))
         left = sum(host.slots.values())
         if not left:
             del self._hosts[name]
-        first: Event = HostJoined(name, left) if left else HostLeft(name)
+        first: Event = HostJoined(name, left) if left else HostLeft(name, problem, age_s)
         return [first, *events]
 
     def _free(self, worker: str) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from intarsia.locate import Locations, locate
+from intarsia.locate import Locations, has_left, locate
 from intarsia.run.affinity import Affinity
 from intarsia.run.ahead import Ahead
 from intarsia.run.attempts import Attempt, History
@@ -23,9 +23,12 @@ from intarsia.run.events import (
     HostLeft,
     HostRefused,
     StopAsked,
+    StoreBack,
+    StoreLeft,
     TaskEnded,
 )
 from intarsia.run.graph import Graph
+from intarsia.run.hold import Hold
 from intarsia.run.journal import Journal
 from intarsia.run.moment import Moment, View
 from intarsia.run.order import COUNTED, Outcome, Result
@@ -42,6 +45,8 @@ from intarsia.schedule import TaskQueue
 _TICK_S = 0.2
 # What failed while the store recovers is tried again after so long.
 _HOLD_S = 5.0
+# What does not end so long after it was to be ended hangs in a call that nobody can end.
+_STOP_S = 15.0
 
 
 class Engine:
@@ -67,6 +72,7 @@ class Engine:
         self._history = history
         self._view = view
         self._clock = clock or steady_clock()
+        self._hold = Hold(journal, view, self._clock)
         self._progression = Progression(graph, to_run, settings.retries)
         self._queue: TaskQueue[str] | None = None
         self._sent: dict[str, Sent] = {}
@@ -76,6 +82,9 @@ class Engine:
         self._host_lost_s = -SETTLE_S
         self._gone: set[str] = set()
         self._held: dict[str, float] = {}
+        # What ended while it could not be recorded.
+        self._late: list[TaskEnded] = []
+        self._stopped_s = float("inf")
         self._ahead = Ahead(crew, settings.ahead)
         affinity = Affinity(graph) if settings.by_affinity else None
         self._waiting = Waiting(graph, self._ahead.known, affinity)
@@ -99,6 +108,8 @@ class Engine:
             name for state in GOING for name in self._progression.named(state)
         )
         self._history.stopped_by = self._problem
+        is_in_store = self._settings.store is not None
+        self._history.lost_store = is_in_store and self._hold.is_store_away
         return self._history
 
     def _go_on(self) -> None:
@@ -111,12 +122,14 @@ class Engine:
             effort.works()
             for event in events:
                 self._handle(event)
+            self._look_after_store()
+            self._give_up_what_hangs()
             self._view.update(self._moment())
             effort.ends_turn(counts=has_begun or bool(events))
 
     def _has_lost_results(self) -> bool:
         """Whether results went with a host and are to be made again; others are given up."""
-        if self._is_draining:
+        if self._is_draining or self._is_away():
             return False
         results = [
             file for file in self._graph.results if self._is_done(self._graph.producer[file])
@@ -162,7 +175,10 @@ class Engine:
     def _handle(self, event: Event) -> None:
         match event:
             case TaskEnded():
-                self._ended(event.key, event.outcome)
+                if self._hold.is_on and event.outcome.result is Result.DONE:
+                    self._late.append(event)
+                else:
+                    self._ended(event)
             case Fetched():
                 self._fetched(event)
             case HostJoined():
@@ -178,20 +194,54 @@ class Engine:
                     self._queue.set_host(event.host, event.slots)
                 self._history.machines[event.host] = dict(event.machine)
                 self._gone.discard(event.host)
+                self._hold.joined(event.host)
             case HostLeft():
                 if self._queue is not None:
                     self._queue.remove_host(event.host)
                 self._host_lost_s = self._clock()
                 self._gone.add(event.host)
                 self._ahead.forget((), event.host)
-                self._view.warn(f"host {event.host} has no worker left")
+                self._hold.left(event)
+            case StoreLeft():
+                self._hold.left_here(event)
+            case StoreBack():
+                if self._hold.back_here():
+                    self._go_on_with_store()
             case HostRefused():
                 self._view.warn(f"host {event.host}: {event.reason}; nothing runs there")
             case StopAsked():
                 self._stop(event.signal)
             case Broken():
-                self._problem, self._is_draining = event.reason, True
-                self._sent.clear()
+                self._break(event.reason)
+
+    def _break(self, reason: str) -> None:
+        """End the run here: nothing more will be heard of what runs."""
+        self._problem, self._is_draining = self._problem or reason, True
+        self._sent.clear()
+
+    def _look_after_store(self) -> None:
+        """Go on where the store is back, or give the run up if it stays away."""
+        if self._hold.is_over():
+            self._go_on_with_store()
+        reason = self._hold.verdict()
+        if reason and (self._sent or not self._is_draining):
+            self._break(reason)
+
+    def _go_on_with_store(self) -> None:
+        """Take note of what happened while that could not be recorded."""
+        if self._hold.is_on:
+            return
+        late, self._late = self._late, []
+        for event in late:
+            self._handle(event)
+        self._take(self._progression.named(State.READY))
+
+    def _give_up_what_hangs(self) -> None:
+        """Wait no longer for tasks that were to be ended long ago."""
+        if self._sent and self._clock() - self._stopped_s > _STOP_S:
+            names = ", ".join(sorted(sent.task for sent in self._sent.values()))
+            self._view.warn(f"tasks that do not end, and are left to themselves: {names}")
+            self._sent.clear()
 
     def _stop(self, number: int) -> None:
         name = signal.Signals(number).name
@@ -202,11 +252,12 @@ class Engine:
             )
         else:
             self._crew.stop_tasks()
+            self._stopped_s = min(self._stopped_s, self._clock())
         self._problem, self._is_draining = name, True
 
     def _take(self, names: Iterable[str]) -> None:
         """Put tasks that are ready into the queue, with where their inputs lie."""
-        if self._queue is None:
+        if self._queue is None or self._hold.is_on:
             return
         now_s = self._clock()
         for name in self._waiting.in_turns(names):
@@ -251,9 +302,16 @@ class Engine:
             for file, one in zip(inputs, found.files, strict=True)
             if one.problem == os.strerror(errno.ENOENT)
         ]
-        if gone:
+        if gone and not self._is_away():
             self._lose(name, gone, "is gone")
         return not gone
+
+    def _is_away(self) -> bool:
+        """Whether all files are gone from here, with the store; then the run holds on."""
+        if not has_left(self._settings.directory, self._settings.store):
+            return False
+        self._hold.left_here(StoreLeft("it is not mounted"))
+        return True
 
     def _lose(self, name: str, files: list[str], what: str) -> None:
         """Make files again for a task that cannot go without them, or give it up."""
@@ -287,7 +345,7 @@ class Engine:
 
     def _start(self) -> bool:
         """Hand over what may begin now; says whether anything did."""
-        if self._queue is None or self._is_draining:
+        if self._queue is None or self._is_draining or self._hold.is_on:
             return False
         has_begun = False
         due = [name for name, when_s in self._held.items() if when_s <= self._clock()]
@@ -318,32 +376,46 @@ class Engine:
     def _paths(self, files: Iterable[str]) -> list[str]:
         return self._settings.paths(files)
 
-    def _ended(self, key: str, outcome: Outcome) -> None:
-        sent = self._sent.pop(key, None)
+    def _ended(self, event: TaskEnded) -> None:
+        sent, outcome = self._sent.get(event.key), event.outcome
         if sent is None or self._queue is None:
             return
         name = sent.task
-        self._queue.finish(name, self._clock())
         if not outcome.began_s:
             outcome = replace(outcome, began_s=sent.sent_s, ended_s=self._clock())
         if self._progression.is_doubtful(name) and outcome.result in COUNTED:
             detail = "an input was made again while it ran"
             outcome = replace(outcome, result=Result.DOUBTFUL, detail=detail)
         outcome = self._believed(name, outcome)
+        if outcome.result is Result.DONE and not self._record(sent, outcome):
+            self._late.append(event)
+            return
+        self._sent.pop(event.key, None)
+        self._queue.finish(name, self._clock())
         self._keep(sent, outcome)
         if outcome.result is Result.DONE:
-            self._has_read(name, sent.host)
-            files = self._by_path(self._graph.tasks[name].outputs)
-            made = {files[path]: stamp for path, stamp in outcome.outputs.items()}
-            sizes = {file: stamp.size_bytes for file, stamp in made.items()}
-            self._waiting.done(name, sizes.values())
-            if self._settings.tags is not None:
-                self._warn_of_hints(self._settings.tags.made(sizes))
-            self._journal.done(name, self._lineage[name], sent.host, replace(outcome, outputs=made))
-            self._take(self._progression.done(name))
-            self._temporary.done(name, self._is_done)
-            return
-        self._failed(sent, outcome)
+            self._done(sent, outcome)
+        else:
+            self._failed(sent, outcome)
+
+    def _record(self, sent: Sent, outcome: Outcome) -> bool:
+        """Have the journal know that a task is done; says whether it does."""
+        files = self._by_path(self._graph.tasks[sent.task].outputs)
+        made = {files[path]: stamp for path, stamp in outcome.outputs.items()}
+        told = replace(outcome, outputs=made)
+        lineage = self._lineage[sent.task]
+        return self._hold.record(lambda: self._journal.done(sent.task, lineage, sent.host, told))
+
+    def _done(self, sent: Sent, outcome: Outcome) -> None:
+        name = sent.task
+        self._has_read(name, sent.host)
+        files = self._by_path(self._graph.tasks[name].outputs)
+        sizes = {files[path]: stamp.size_bytes for path, stamp in outcome.outputs.items()}
+        self._waiting.done(name, sizes.values())
+        if self._settings.tags is not None:
+            self._warn_of_hints(self._settings.tags.made(sizes))
+        self._take(self._progression.done(name))
+        self._temporary.done(name, self._is_done)
 
     def _believed(self, name: str, outcome: Outcome) -> Outcome:
         """Doubt a task that ended well although inputs of it went with a host: it may lack them."""
@@ -396,9 +468,10 @@ class Engine:
             self._lose(name, [files[path] for path in outcome.lost], "cannot be read")
             return
         is_lost = outcome.result not in COUNTED
-        is_recovering = not is_lost and self._is_recovering()
+        is_away = outcome.result is Result.STORE_LOST
+        is_recovering = is_away or (not is_lost and self._is_recovering())
         again = (
-            self._progression.lost(name)
+            self._progression.lost(name, counts=not is_away)
             if is_lost or is_recovering
             else self._progression.failed(name)
         )

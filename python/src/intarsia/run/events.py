@@ -41,9 +41,14 @@ class HostJoined:
 
 @dataclass(frozen=True, slots=True)
 class HostLeft:
-    """No worker is left on a host."""
+    """No worker is left on a host, or none that sees the store: `problem` says what of it is gone.
+
+    That has been so for `age_s`.
+    """
 
     host: str
+    problem: str = ""
+    age_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,19 @@ class HostRefused:
 
     host: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoreLeft:
+    """The store is gone from the host of the run itself, for `age_s`."""
+
+    problem: str
+    age_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class StoreBack:
+    """The store is back on the host of the run itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +86,17 @@ class Broken:
     reason: str
 
 
-Event = TaskEnded | Fetched | HostJoined | HostLeft | HostRefused | StopAsked | Broken
+Event = (
+    TaskEnded
+    | Fetched
+    | HostJoined
+    | HostLeft
+    | HostRefused
+    | StoreLeft
+    | StoreBack
+    | StopAsked
+    | Broken
+)
 
 
 class Crew(Protocol):

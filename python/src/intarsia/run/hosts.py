@@ -11,6 +11,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 from intarsia.engines.shell import on_host
 from intarsia.run.patience import patiently
@@ -19,6 +20,8 @@ from intarsia.run.tail import tail_of
 #: So often a worker that ends too early is begun again on its host.
 RESTARTS = 2
 _END_S = 15.0
+# A process that was killed and is not gone after so long hangs in a call, which nobody can end.
+_KILLED_S = 5.0
 
 
 @dataclass
@@ -44,6 +47,10 @@ class Workers:
     scheduler: str
     logs: Path
     _workers: dict[str, _Worker] = field(default_factory=dict)
+    _cwd: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._cwd = _here()
 
     def start(self) -> None:
         """Begin all. Raises OSError where the shell cannot be started."""
@@ -73,7 +80,7 @@ class Workers:
         return all(worker.is_given_up for worker in self._workers.values())
 
     def end(self) -> None:
-        """End all, and wait until they are gone."""
+        """End all, and wait until they are gone; one that hangs in a call ends with that."""
         for worker in self._workers.values():
             if worker.process.poll() is None:
                 worker.process.terminate()
@@ -84,7 +91,8 @@ class Workers:
             except subprocess.TimeoutExpired:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(worker.process.pid, signal.SIGKILL)
-                worker.process.wait()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    worker.process.wait(_KILLED_S)
 
     def _begin(self, host: str) -> subprocess.Popen[bytes]:
         slots = f"--nthreads {self.slots}" if self.slots else '--nthreads "$(nproc)"'
@@ -96,15 +104,33 @@ class Workers:
         words = ["/bin/sh", "-c", command]
         if self.shell is not None:
             words = on_host(self.shell, host, command, Path("/tmp"))
-        # A worker ends when the store loses its host, which may hold up the log for moments.
-        with patiently(lambda: self._log(host).open("ab")) as log:
+        with self._open_log(host) as log:
             return subprocess.Popen(
                 words,
+                # By its path: where a store was brought up again that is another directory.
+                cwd=self._cwd if os.path.isdir(self._cwd) else "/",  # noqa: PTH112
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
 
+    def _open_log(self, host: str) -> IO[bytes]:
+        """Open the log of a worker, which is lost while its store is away."""
+        try:
+            # A worker ends when the store loses its host, which may hold up the log for moments.
+            return patiently(lambda: self._log(host).open("ab"))
+        except OSError:
+            if not self._workers:
+                raise
+            return open(os.devnull, "ab")
+
     def _log(self, host: str) -> Path:
         return self.logs / f"worker-{host}.log"
+
+
+def _here() -> str:
+    try:
+        return os.getcwd()  # noqa: PTH109
+    except OSError:  # it is gone
+        return "/"

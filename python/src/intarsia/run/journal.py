@@ -6,6 +6,7 @@ cut off when the journal is opened again.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import json
@@ -17,7 +18,7 @@ from typing import Any, Self
 
 from intarsia.run.lineage import Made
 from intarsia.run.order import Outcome, Stamp
-from intarsia.run.patience import patiently
+from intarsia.run.patience import AWAY, patiently
 
 _FORMAT = {"format": "intarsia-run-journal", "version": 1}
 
@@ -51,6 +52,7 @@ class Journal:
         """
         self._path = path
         self._descriptor = _opened(path)
+        self._size_bytes = 0
         try:
             self._lock()
             known = _Known() if fresh else self._read()
@@ -58,7 +60,8 @@ class Journal:
             if fresh:
                 os.ftruncate(self._descriptor, 0)
             if os.fstat(self._descriptor).st_size == 0:
-                self._append(_FORMAT)
+                patiently(lambda: self._append(_FORMAT))
+            self._size_bytes = os.fstat(self._descriptor).st_size
         except BaseException:
             self.close()
             raise
@@ -70,8 +73,9 @@ class Journal:
         self.close()
 
     def close(self) -> None:
-        """Let others use it."""
-        os.close(self._descriptor)
+        """Let others use it; what is in it is on stable storage, also where its store is gone."""
+        with contextlib.suppress(OSError):
+            os.close(self._descriptor)
 
     @property
     def is_gone(self) -> bool:
@@ -82,7 +86,10 @@ class Journal:
             return False
 
     def done(self, task: str, lineage: str, host: str, outcome: Outcome) -> None:
-        """Record that a task is done; it is on stable storage when this returns."""
+        """Record that a task is done; it is on stable storage when this returns.
+
+        Raises OSError, and JournalError where it cannot be the same journal any more.
+        """
         outputs = {
             path: [stamp.size_bytes, stamp.mtime_ns] for path, stamp in outcome.outputs.items()
         }
@@ -104,21 +111,43 @@ class Journal:
         except BlockingIOError:
             raise JournalBusyError(f"another run uses {self._path.parent}; wait for it") from None
 
+    def reopen(self) -> None:
+        """Open it anew in a store that was brought up again, and hold it there too.
+
+        Raises OSError, JournalBusyError where another run was quicker, and JournalError where it
+        is no longer what it was.
+        """
+        new = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+        old, self._descriptor = self._descriptor, new
+        with contextlib.suppress(OSError):
+            os.close(old)
+        self._lock()
+        if os.fstat(new).st_size < self._size_bytes:
+            raise JournalError(
+                f"{self._path} has lost what was written to it; begin anew with --fresh"
+            )
+
     def _append(self, record: Mapping[str, Any]) -> None:
         """Append a line; what a failed attempt at it has left is cut off first. Raises OSError."""
         line = json.dumps(record).encode() + b"\n"
-        at = os.lseek(self._descriptor, 0, os.SEEK_END)
-
-        def write() -> None:
-            os.ftruncate(self._descriptor, at)
-            if os.write(self._descriptor, line) < len(line):
-                raise OSError(errno.EIO, "a line was cut short", str(self._path))
-            os.fdatasync(self._descriptor)
-
         try:
-            patiently(write)
+            try:
+                self._write(line)
+            except OSError as error:
+                if error.errno not in AWAY:
+                    raise
+                self.reopen()
+                self._write(line)
         except OSError as error:
             raise OSError(error.errno, error.strerror, str(self._path)) from None
+
+    def _write(self, line: bytes) -> None:
+        at = min(self._size_bytes, os.lseek(self._descriptor, 0, os.SEEK_END))
+        os.ftruncate(self._descriptor, at)
+        if os.write(self._descriptor, line) < len(line):
+            raise OSError(errno.EIO, "a line was cut short", str(self._path))
+        os.fdatasync(self._descriptor)
+        self._size_bytes = at + len(line)
 
     def _read(self) -> _Known:
         """Read what was done, and cut off what a crash has left of a line."""

@@ -42,6 +42,8 @@ class Keeper:
         self._lock = threading.Lock()
         self._groups: set[int] = set()
         self._is_stopped = False
+        #: How often the store has gone from this host.
+        self.losses = 0
         self._guard = subprocess.Popen(
             [sys.executable, "-I", "-S", str(_GUARD)],
             stdin=subprocess.PIPE,
@@ -53,12 +55,20 @@ class Keeper:
         )
 
     def run(
-        self, command: str, directory: str, log: IO[bytes], stdin: str | None, limit_s: float | None
+        self,
+        command: str,
+        directory: str,
+        log: IO[bytes],
+        stdin: str | None,
+        limit_s: float | None,
+        losses: int | None = None,
     ) -> Ended:
         """Run a command to its end, or to its limit; what it leaves in the background is killed.
 
-        Raises OSError if it cannot be begun.
+        It is killed if `losses` was how often the store had gone when all was prepared for it, and
+        it has gone again. Raises OSError if it cannot be begun.
         """
+        losses = self.losses if losses is None else losses
         gate = _GATE if stdin is not None else f"{_GATE} </dev/null"
         process = subprocess.Popen(
             ["/bin/sh", "-c", gate, "task", command],
@@ -72,6 +82,8 @@ class Keeper:
         late = threading.Event()
         try:
             self._tell("+", process.pid)
+            if self.losses > losses:
+                _signal(process.pid, signal.SIGKILL)
             if limit_s is not None:
                 timer = threading.Timer(limit_s, self._end_late, (process.pid, late))
                 timer.start()
@@ -100,6 +112,15 @@ class Keeper:
             self._is_stopped = True
             groups = list(self._groups)
         _end(groups)
+
+    def lose(self) -> None:
+        """End all that runs now: the store that it works in is gone from this host."""
+        with self._lock:
+            self.losses += 1
+            groups = list(self._groups)
+        # None may go on for a while: its files are made elsewhere from now on.
+        for group in groups:
+            _signal(group, signal.SIGKILL)
 
     def close(self) -> None:
         """End all that runs, and the guard."""

@@ -23,7 +23,7 @@ class Order:
     the command prints. `timeout_s`: seconds after which it is ended; None is never.
     With `checks_inputs` inputs are read after a failure; what only `gone_hosts` hold gets no time
     to recover then. With `imitates` the command says at the end of its log how long it did what a
-    task would do (`intarsia.run.imitate`).
+    task would do (`intarsia.run.imitate`). `store` is what `directory` must be in, if in any.
     """
 
     task: str
@@ -39,6 +39,7 @@ class Order:
     checks_inputs: bool = False
     gone_hosts: tuple[str, ...] = ()
     imitates: bool = False
+    store: str | None = None
 
 
 class Result(StrEnum):
@@ -55,6 +56,8 @@ class Result(StrEnum):
     LOST_INPUT = "lost-input"
     #: Its worker went away.
     WORKER_LOST = "worker-lost"
+    #: The store went from its host, which says nothing of the task; there may be more to come.
+    STORE_LOST = "store-lost"
     #: An input was made again while it ran: it may have read what was not whole.
     DOUBTFUL = "doubtful"
     #: It was ended because the run stops.

@@ -98,9 +98,12 @@ class Progression:
         own = self._graph.tasks[name].retries
         return self._again(name, self._failures[name] <= (self._retries if own is None else own))
 
-    def lost(self, name: str) -> bool:
-        """An attempt was lost with its worker, or is doubtful; says whether the task runs again."""
-        self._losses[name] += 1
+    def lost(self, name: str, *, counts: bool = True) -> bool:
+        """An attempt was lost with its worker, or is doubtful; says whether the task runs again.
+
+        It does in any case where that does not count.
+        """
+        self._losses[name] += counts
         return self._again(name, self._losses[name] <= LOSSES)
 
     def give_up(self, name: str) -> None:

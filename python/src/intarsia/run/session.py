@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import shutil
 import signal
@@ -18,7 +17,7 @@ from intarsia.learn.lessons import Lesson
 from intarsia.learn.measured import measured_in
 from intarsia.learn.observed import LearnError, Observed, Role
 from intarsia.learn.tell import HEADS, in_order, row_of
-from intarsia.locate import host_of
+from intarsia.locate import NODE_ENDED, host_of, is_in, store_of
 from intarsia.run.advised import (
     COMPARED,
     check_workflow,
@@ -33,7 +32,7 @@ from intarsia.run.ahead import Budget
 from intarsia.run.attempts import History
 from intarsia.run.choices import Choices
 from intarsia.run.engine import Engine
-from intarsia.run.events import ClusterError, StopAsked
+from intarsia.run.events import ClusterError, StopAsked, StoreBack, StoreLeft
 from intarsia.run.experience import leave_record, lessons_for, runs_before
 from intarsia.run.glide import stage_in, stage_out, store_for_run
 from intarsia.run.graph import Graph, GraphError
@@ -60,10 +59,11 @@ from intarsia.run.refining import check_profile, refine_by_run
 from intarsia.run.replay import dealt, missing_inputs
 from intarsia.run.settings import Settings
 from intarsia.run.streams import print_whole
-from intarsia.run.summary import lines_of, summary_of
+from intarsia.run.summary import HELP, lines_of, summary_of
 from intarsia.run.tags import Inheritance, Tags, new_log
 from intarsia.run.undeclared import Undeclared
 from intarsia.run.view import Terminal
+from intarsia.run.watch import Sight, Watch
 from intarsia.store import StoreError
 
 if TYPE_CHECKING:
@@ -75,6 +75,10 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 class _StoppedEarly(BaseException):
     """A signal came before the first task or after the last one; its argument is the number."""
+
+
+class StoreLostError(RuntimeError):
+    """The store went away under a run; the text says what that did."""
 
 
 def carry_out(choices: Choices) -> int:
@@ -93,12 +97,15 @@ def carry_out(choices: Choices) -> int:
     except JournalBusyError as error:
         print(f"error: {error}", file=sys.stderr)
         return _BUSY
+    except StoreLostError as error:
+        print(f"error: {error}\n{HELP}", file=sys.stderr)
+        return _FAILURE
     except (ClusterError, JournalError, StoreError) as error:
         print(f"error: {error}", file=sys.stderr)
         return _FAILURE
     except OSError as error:
         print(f"error: {error}", file=sys.stderr)
-        if error.errno == errno.ENOTCONN and error.filename is not None:
+        if error.errno in NODE_ENDED and error.filename is not None:
             print("help: the node of its store has ended; `intarsia up` begins it", file=sys.stderr)
         return _FAILURE
 
@@ -215,7 +222,7 @@ class _Session:
                 shutil.copyfile(choices.workflow, self._run_dir / choices.workflow.name)
             history = self._perform(journal)
             code = self._conclude(history, journal)
-        if choices.stage_out is not None:
+        if choices.stage_out is not None and (history.is_well or not history.lost_store):
             stage_out(self._results(history), self._directory, choices.stage_out, self._view.say)
         return code
 
@@ -278,11 +285,8 @@ class _Session:
             plan = self._plan(journal.made)
             if not plan.to_run:
                 return self._nothing_to_do()
-        from intarsia.run.cluster import crew_of  # Dask takes a second
-
-        with crew_of(
-            self._choices.place, self._directory, self._run_dir / "logs", self._view.say
-        ) as crew:
+        store = store_of(self._directory)
+        with self._crew(store) as crew:
             hints = self._hints(len(crew.hosts))
             self._make_inputs(crew, missing, hints)
             plan = self._plan(journal.made)
@@ -291,14 +295,51 @@ class _Session:
             with (
                 _handling(lambda number, _: crew.tell(StopAsked(number))),
                 contextlib.closing(self._view),
+                self._watching(crew, store),
             ):
-                return self._go(crew, plan, journal, hints)
+                return self._go(crew, plan, journal, hints, store)
+
+    @contextlib.contextmanager
+    def _crew(self, store: str | None) -> Iterator[RunCrew]:
+        """Begin the workers; raises StoreLostError where the store went meanwhile, ClusterError."""
+        from intarsia.run.cluster import crew_of  # Dask takes a second
+
+        logs, say = self._run_dir / "logs", self._view.say
+        try:
+            with crew_of(self._choices.place, self._directory, store, logs, say) as crew:
+                yield crew
+        except (ClusterError, OSError) as error:
+            if store is None or is_in(self._directory, store):
+                raise
+            raise StoreLostError(str(error)) from None
+
+    @contextlib.contextmanager
+    def _watching(self, crew: RunCrew, store: str | None) -> Iterator[None]:
+        """Tell the crew when the store goes from this host, where that matters."""
+        if store is None:
+            yield
+            return
+        keeps_journal = store_of(self._run_dir) == store
+
+        def tell(sight: Sight) -> None:
+            if not sight.problem:
+                crew.tell(StoreBack())
+            elif keeps_journal or sight.is_absent:
+                crew.tell(StoreLeft(sight.problem, sight.age_s))
+
+        with contextlib.closing(Watch(str(self._directory), store, tell)):
+            yield
 
     def _go(
-        self, crew: RunCrew, plan: Plan, journal: Journal, hints: dict[str, dict[str, str]]
+        self,
+        crew: RunCrew,
+        plan: Plan,
+        journal: Journal,
+        hints: dict[str, dict[str, str]],
+        store: str | None,
     ) -> History:
         choices = self._choices
-        is_store = host_of(self._directory) is not None
+        is_store = store is not None
         settings = Settings(
             self._directory,
             self._run_dir,
@@ -313,6 +354,7 @@ class _Session:
             choices.by_affinity,
             hints if is_store else {},
             self._tags(hints) if is_store else None,
+            store,
         )
         history = self._history(plan)
         if is_store:
@@ -330,7 +372,8 @@ class _Session:
             self._view,
         )
         engine.run()
-        history.warnings += undeclared.found({one.task for one in history.attempts})
+        if not history.lost_store:
+            history.warnings += undeclared.found({one.task for one in history.attempts})
         return history
 
     def _tags(self, hints: dict[str, dict[str, str]]) -> Tags | None:
@@ -384,7 +427,9 @@ class _Session:
     def _conclude(self, history: History, journal: Journal) -> int:
         choices = self._choices
         try:
-            leave_record(self._run_dir, history, journal.past)
+            # Else a directory would be made below the mount, and be in its way.
+            if not history.lost_store and self._run_dir.is_dir():
+                leave_record(self._run_dir, history, journal.past)
         except OSError as error:
             where = error.filename or self._run_dir
             self._view.warn(f"warning: the next run learns nothing: {where}: {error.strerror}")

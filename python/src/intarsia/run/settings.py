@@ -22,6 +22,7 @@ class Settings:
     `link_bytes_per_s`: what a host's link carries; `in_order`: tasks begin in the order in which
     they became ready, wherever their input lies; `by_affinity`: where what is read beside their
     outputs lies counts too. `hints` are by file; `tags` derives more while the run goes on.
+    `store` is the one of `directory`.
     """
 
     directory: Path
@@ -37,6 +38,7 @@ class Settings:
     by_affinity: bool = False
     hints: Mapping[str, Mapping[str, str]] | None = None
     tags: Tags | None = None
+    store: str | None = None
 
     def paths(self, files: Iterable[str]) -> list[str]:
         """Return where files lie."""
@@ -61,6 +63,7 @@ class Settings:
             self.remakes,
             tuple(sorted(gone_hosts)),
             task.stdin is not None,
+            self.store,
         )
 
 

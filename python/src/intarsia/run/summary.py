@@ -9,6 +9,11 @@ from intarsia.learn.tell import in_order, object_of
 from intarsia.run.attempts import History
 
 _MEGA = 1e6
+#: What to do where a store is gone.
+HELP = (
+    "help: bring the store up again with `intarsia up`, as it was begun; then the same command "
+    "goes on from here"
+)
 
 
 def summary_of(history: History) -> dict[str, Any]:
@@ -81,5 +86,12 @@ def lines_of(history: History) -> list[str]:
         )
     lines += [f"warning: {text}" for text in history.warnings]
     if history.stopped_by:
-        lines.append(f"stopped: {history.stopped_by}; the same command goes on from here")
+        lines.append(f"stopped: {history.stopped_by}{_next(history)}")
     return lines
+
+
+def _next(history: History) -> str:
+    """What to do after a run that was stopped."""
+    if history.lost_store:
+        return f"\n{HELP}"
+    return "; the same command goes on from here"
