@@ -134,15 +134,19 @@ def test_hints_that_an_earlier_run_teaches(hosts: Hosts, job: Path) -> None:
     } == taught
 
 
-def test_what_is_known_of_sizes_while_a_run_goes_on_is_followed(hosts: Hosts, job: Path) -> None:
-    """Two parts are made after a first one, for one reader; four tasks read what another makes."""
-    new = f"head -c {PART_BYTES} /dev/urandom >"
+def test_what_is_known_of_sizes_while_a_run_goes_on_is_followed(
+    hosts: Hosts, job: Path, tmp_path: Path
+) -> None:
+    """Three parts are made after a first one, for one reader; all hosts read what one has made."""
+    new, at = f"head -c {PART_BYTES} /dev/urandom >", tmp_path / "at"
     tasks: dict[str, dict[str, object]] = {"make": {"command": f"{new} wide", "outputs": ["wide"]}}
     for number in range(4):
         name = f"part{number}"
         tasks[f"part-{number}"] = {"command": f"{new} {name}", "outputs": [name]}
         tasks[f"part-{number}"]["after"] = ["part-0"] if number else []
-        command = f"cksum < wide > sum{number}"
+        # Else the host that made it may read it four times, while parts keep the others.
+        meet = f"touch {at}-{number}; until [ $(ls {at}-* | wc -l) = 4 ]; do sleep 0.05; done"
+        command = f"{meet}; cksum < wide > sum{number}"
         tasks[f"sum-{number}"] = {"command": command, "inputs": ["wide"]}
         tasks[f"sum-{number}"]["outputs"] = [f"sum{number}"]
     parts = [f"part{number}" for number in range(4)]
