@@ -159,7 +159,8 @@ def test_after_kill_9_of_the_command_nothing_runs_and_the_rest_is_done_next(
 def test_a_run_goes_on_after_kill_9_of_its_worker(work: Path, tmp_path: Path) -> None:
     goes = Run(gated(tmp_path), "--directory", work, "--slots", "4", "--json")
     wait_until(lambda: is_at_the_gate(work), goes)
-    (worker,) = [one for one in goes.started() if "dask_worker" in " ".join(one.cmdline())]
+    started = psutil.Process(goes.process.pid).children()
+    (worker,) = [one for one in started if "lookout.py" not in " ".join(one.cmdline())]
     below = worker.children(recursive=True)
     worker.kill()
     assert_gone(below)
