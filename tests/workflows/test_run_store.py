@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -47,11 +47,11 @@ class Telling:
         self.options = (f"--directory={self.work}",)
         self._begun: list[Run] = []
 
-    def begin(self) -> Run:
-        """Begin the run, and wait until it is in the middle."""
+    def begin(self, until: Callable[[Run], bool] | None = None) -> Run:
+        """Begin the run, and wait until it is in the middle, or something else."""
         goes = Run(self.workflow, *self.options)
         self._begun.append(goes)
-        wait_until(self._came.exists, goes)
+        wait_until(lambda: self._came.exists() if until is None else until(goes), goes)
         return goes
 
     def up(self) -> None:
@@ -81,6 +81,11 @@ class Telling:
             wait_until(lambda: not self.store.is_alive())
             return []
         return take_down(self.store)
+
+
+def has_worker(goes: Run) -> bool:
+    """Whether a worker was begun, which takes a while to join."""
+    return any("dask" in " ".join(one.cmdline()) for one in goes.started())
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -164,6 +169,15 @@ def test_a_run_that_waits_for_its_store_ends_when_it_is_told(number: int, tmp_pa
         assert list(told.mount.iterdir()) == []
         told.up()
         assert run(told.workflow, *told.options)["tasks"]["done_before"] == 1
+
+
+def test_a_run_whose_store_goes_before_its_first_task_waits_for_it_too(tmp_path: Path) -> None:
+    with telling(tmp_path / "a", COMPUTES) as told:
+        (told.work / "again").touch()
+        goes = told.begin(until=has_worker)
+        told.kill()
+        told.up()
+        assert "3 done" in goes.end()[1]
 
 
 def test_a_run_that_is_begun_while_its_store_is_down_says_so(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from distributed import Client, LocalCluster
 from intarsia.run.crew import DaskCrew
 from intarsia.run.events import Broken, ClusterError, Event, HostJoined, HostRefused
 from intarsia.run.hosts import Workers
+from intarsia.run.patience import SETTLE_S
 from intarsia.run.place import Place
 
 # A host that has not been heard of for so long is lost.
@@ -41,10 +42,16 @@ class RunCrew(DaskCrew):
 
     def gather(self, hosts: int) -> None:
         """Wait until so many hosts have joined; raises ClusterError if none does."""
-        deadline = time.monotonic() + _START_S
+        began_s = refused_s = time.monotonic()
         joined: set[str] = set()
         refused: dict[str, str] = {}
-        while len(joined) + len(refused) < hosts and time.monotonic() < deadline:
+        while True:
+            now_s = time.monotonic()
+            is_missing = len(joined | refused.keys()) < hosts and now_s - began_s < _START_S
+            # The store may have gone since the run began, and come back.
+            is_blind = self._store is not None and bool(refused) and not joined
+            if not is_missing and not (is_blind and now_s - refused_s < SETTLE_S):
+                break
             events = self._next(0.1)
             self._early += events
             joined |= {event.host for event in events if isinstance(event, HostJoined)}
@@ -53,6 +60,7 @@ class RunCrew(DaskCrew):
                     raise ClusterError(event.reason)
                 if isinstance(event, HostRefused):
                     refused[event.host] = event.reason
+                    refused_s = time.monotonic()
             if self._workers is not None and self._workers.are_gone():
                 break
         if refused and not joined:
