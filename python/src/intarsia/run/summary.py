@@ -11,8 +11,8 @@ from intarsia.run.attempts import History
 _MEGA = 1e6
 #: What to do where a store is gone.
 HELP = (
-    "help: bring the store up again with `intarsia up`, as it was begun; then the same command "
-    "goes on from here"
+    "help: bring the store up again with `intarsia up`, as it was begun (--up does that by "
+    "itself); then the same command goes on from here"
 )
 
 
