@@ -35,7 +35,8 @@ Examples:
 
 Exit codes:
   0  all tasks are done
-  1  a task failed, there was nothing to run it on, or what was asked for could not be written
+  1  a task failed, there was nothing to run it on, the store stayed away, or what was asked for
+     could not be written
   2  the workflow or the command line is wrong, or an input is missing
   4  another run uses the same run directory
   130, 143  stopped by SIGINT or SIGTERM"""
