@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use intarsia_meta::engines::MemoryEngine;
 use intarsia_meta::{Namespace, RenameMode};
-use intarsia_types::InodeId;
+use intarsia_types::{Error, InodeId, Result};
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -40,6 +40,25 @@ impl Moved {
     }
 }
 
+/// Tries until others leave it enough of the processor.
+fn patiently<T>(attempt: impl Fn() -> Result<T>) -> T {
+    loop {
+        match attempt() {
+            Err(Error::Busy(_)) => thread::yield_now(),
+            outcome => return outcome.unwrap(),
+        }
+    }
+}
+
+/// Counts down when its thread ends, also if that panics.
+struct Leaves<'l>(&'l AtomicU32);
+
+impl Drop for Leaves<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 fn move_about(host: &Namespace, dirs: &[InodeId], moved: &Moved, name: &[u8], seed: u64) {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let index = |place: u32| dirs[place as usize - 1];
@@ -48,17 +67,17 @@ fn move_about(host: &Namespace, dirs: &[InodeId], moved: &Moved, name: &[u8], se
         let to = random.random_range(1..=count);
         moved.change(|place| match place {
             0 => {
-                let inode = make(host, index(to), name, at(now)).unwrap();
-                write(host, &inode, now).unwrap();
+                let inode = patiently(|| make(host, index(to), name, at(now)));
+                patiently(|| write(host, &inode, now));
                 to
             }
             place if random.random_range(0..5) == 0 => {
-                host.unlink(index(place), name, |_| false, at(now)).unwrap();
+                patiently(|| host.unlink(index(place), name, |_| false, at(now)));
                 0
             }
             place => {
                 let (from, mode) = (index(place), RenameMode::Replace);
-                host.rename(from, name, index(to), name, mode, |_| false, at(now)).unwrap();
+                patiently(|| host.rename(from, name, index(to), name, mode, |_| false, at(now)));
                 to
             }
         });
@@ -98,9 +117,9 @@ fn a_name_that_stays_meanwhile_is_in_every_listing() {
             for n in 0..4_usize {
                 let (world, dirs, moved, left) = (&world, &dirs, &moved, &left);
                 scope.spawn(move || {
+                    let _leaves = Leaves(left);
                     let seed = round * 100 + n as u64;
                     move_about(world.at(n % 2 * 2), dirs, &moved[n], NAMES[n], seed);
-                    left.fetch_sub(1, Ordering::SeqCst);
                 });
             }
             for (n, host) in (0..).zip([1, 1, 1, 0, 2]) {
