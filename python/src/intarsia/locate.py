@@ -91,14 +91,18 @@ def locate(paths: Iterable[str | os.PathLike[str]]) -> Locations:
 
 def host_of(path: str | os.PathLike[str]) -> str | None:
     """Name the host whose mount `path` is in, or return None where `path` is in no store."""
-    value = _attribute(os.fspath(path), _NODE)
-    return None if value is None else str(json.loads(value)["node"])
+    return _of_node(path, "node")
 
 
 def store_of(path: str | os.PathLike[str]) -> str | None:
     """Return by what the store is known that `path` is in, or None where it is in none."""
+    return _of_node(path, "store")
+
+
+def _of_node(path: str | os.PathLike[str], what: str) -> str | None:
+    """Return what the node whose mount `path` is in says of itself."""
     value = _attribute(os.fspath(path), _NODE)
-    return None if value is None else str(json.loads(value)["store"])
+    return None if value is None else str(json.loads(value)[what])
 
 
 def is_in(directory: str | os.PathLike[str], store: str | None) -> bool:

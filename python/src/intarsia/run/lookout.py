@@ -13,6 +13,8 @@ import os
 import sys
 import time
 
+#: What is told of a mount whose process has ended: calls fail, and lead nowhere else.
+ENDED = "its node has ended"
 _EVERY_S = 1.0
 _NODE_ENDED = (errno.ENOTCONN, errno.ECONNABORTED)
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR)
@@ -30,7 +32,7 @@ def look(directory: str, store: str, number: int) -> str:
         _miss(f"{directory}/.intarsia-lookout-{os.getpid()}-{number}")
     except OSError as error:
         if error.errno in _NODE_ENDED:
-            return "gone its node has ended"
+            return f"gone {ENDED}"
         if error.errno in _NOT_THERE:
             return f"gone {directory!r} is not there"
         if error.errno in _NOT_MOUNTED:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from intarsia.run.lookout import ENDED
 from intarsia.run.patience import SETTLE_S
 
 _LOOKOUT = Path(__file__).with_name("lookout.py")
@@ -60,8 +61,7 @@ class Judge:
         if word == "ok":
             return self._well(rest, now_s)
         if word == "gone":
-            is_absent = rest != "its node has ended"
-            return self._lose(Sight(f"{rest}", 0.0, is_absent))
+            return self._lose(Sight(rest, is_absent=rest != ENDED))
         if word == "fails":
             self._fails = rest
         for_s = now_s - self._well_s
