@@ -399,9 +399,7 @@ impl Settler {
         {
             return Ok(None);
         }
-        let (Some(backing), Some(stat)) = (state.own_backing(), state.own_stat()?) else {
-            return Ok(None);
-        };
+        let Some(OwnFile { backing, stat, .. }) = state.own_now()? else { return Ok(None) };
         if stat.size_bytes > self.placing.inline_max_bytes() {
             return Ok(None);
         }
