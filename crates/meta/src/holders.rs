@@ -5,43 +5,67 @@ use crate::Bytes;
 /// Most hosts in one record, since whoever changes the directory has to ask all of them.
 pub(crate) const HOLDERS_MAX: usize = 64;
 
-/// Names of hosts in the order of their bytes, so that equal sets are equal records. Stored as the length
-/// of each in two bytes, big-endian, and its bytes.
+/// What a length has set if a number follows the name.
+const IS_NUMBERED: u16 = 1 << 15;
+
+/// A host with the lease, and the number under which it has asked for it. A host that gives the lease back and asks for it again
+/// does so under another number, so the record is another one, too.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Holder {
+    /// What names the host in its present life.
+    pub(crate) host: Bytes,
+    /// Zero in records of older versions.
+    pub(crate) number: u64,
+}
+
+/// The hosts in the order of the bytes of their names, so that equal sets are equal records. Stored as the length of each name in
+/// two bytes, big-endian, its bytes, and eight bytes with the number if that is not zero, which the highest bit of the length
+/// tells.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Holders(Vec<Bytes>);
+pub(crate) struct Holders(Vec<Holder>);
 
 impl Holders {
-    pub(crate) fn alone(host: &Bytes) -> Self {
-        Self(vec![host.clone()])
+    pub(crate) fn alone(host: &Bytes, number: u64) -> Self {
+        Self(vec![Holder { host: host.clone(), number }])
     }
 
     /// The hosts that a record names; `None` if it cannot be read.
     pub(crate) fn decode(record: &[u8]) -> Option<Self> {
-        let (mut hosts, mut rest) = (Vec::new(), record);
+        let (mut holders, mut rest) = (Vec::new(), record);
         while let Some((len, tail)) = rest.split_first_chunk::<2>() {
-            let (host, tail) = tail.split_at_checked(usize::from(u16::from_be_bytes(*len)))?;
-            hosts.push(Bytes::copy_from(host));
+            let len = u16::from_be_bytes(*len);
+            let (host, tail) = tail.split_at_checked(usize::from(len & !IS_NUMBERED))?;
+            let (number, tail) = match len & IS_NUMBERED {
+                0 => (0, tail),
+                _ => tail.split_first_chunk().map(|(n, tail)| (u64::from_be_bytes(*n), tail))?,
+            };
+            holders.push(Holder { host: Bytes::copy_from(host), number });
             rest = tail;
         }
-        rest.is_empty().then_some(Self(hosts))
+        rest.is_empty().then_some(Self(holders))
     }
 
     pub(crate) fn encode(&self) -> Bytes {
         let mut record = Vec::new();
-        for host in &self.0 {
-            let len = u16::try_from(host.len()).unwrap_or(u16::MAX);
-            record.extend_from_slice(&len.to_be_bytes());
+        for Holder { host, number } in &self.0 {
+            let len = u16::try_from(host.len()).unwrap_or(u16::MAX) & !IS_NUMBERED;
+            let mark = if *number == 0 { 0 } else { IS_NUMBERED };
+            record.extend_from_slice(&(len | mark).to_be_bytes());
             record.extend_from_slice(&host[..usize::from(len)]);
+            if *number != 0 {
+                record.extend_from_slice(&number.to_be_bytes());
+            }
         }
         record.into()
     }
 
     pub(crate) fn contains(&self, host: &Bytes) -> bool {
-        self.0.contains(host)
+        self.0.iter().any(|holder| holder.host == *host)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Bytes> {
-        self.0.iter()
+    /// The names of the hosts.
+    pub(crate) fn hosts(&self) -> impl Iterator<Item = &Bytes> {
+        self.0.iter().map(|holder| &holder.host)
     }
 
     pub(crate) const fn is_empty(&self) -> bool {
@@ -52,15 +76,16 @@ impl Holders {
         self.0.len() >= HOLDERS_MAX
     }
 
-    pub(crate) fn with(mut self, host: &Bytes) -> Self {
-        self.0.push(host.clone());
-        self.0.sort_by(|a, b| a[..].cmp(&b[..]));
-        self.0.dedup();
-        self
+    /// The same with a host, which has asked under this number, and under no other any more.
+    pub(crate) fn with(self, host: &Bytes, number: u64) -> Self {
+        let Self(mut holders) = self.without(host);
+        holders.push(Holder { host: host.clone(), number });
+        holders.sort_unstable();
+        Self(holders)
     }
 
     pub(crate) fn without(mut self, host: &Bytes) -> Self {
-        self.0.retain(|other| other != host);
+        self.0.retain(|holder| holder.host != *host);
         self
     }
 }
@@ -72,12 +97,15 @@ mod tests {
     #[test]
     fn a_set_of_hosts_has_one_record() {
         let [a, b] = [b"a".as_slice(), b"bb"].map(Bytes::copy_from);
-        let both = Holders::alone(&b).with(&a).with(&b);
-        assert_eq!(both.encode(), Holders::alone(&a).with(&b).encode());
+        let both = Holders::alone(&b, 7).with(&a, 0).with(&b, 9);
+        assert_eq!(both.encode(), Holders::alone(&a, 0).with(&b, 9).encode());
+        assert_eq!(both.encode()[..], b"\0\x01a\x80\x02bb\0\0\0\0\0\0\0\x09"[..]);
         assert_eq!(Holders::decode(&both.encode()), Some(both.clone()));
-        assert_eq!(both.without(&b).encode(), Holders::alone(&a).encode());
+        assert_ne!(both, both.clone().with(&b, 10), "asked for again");
+        assert_eq!(both.without(&b).encode(), Holders::alone(&a, 0).encode());
         assert_eq!(Holders::decode(b""), Some(Holders::default()));
         assert_eq!(Holders::decode(b"\0\x05ab"), None);
         assert_eq!(Holders::decode(b"\0"), None);
+        assert_eq!(Holders::decode(b"\x80\x01a\0\0\0"), None);
     }
 }

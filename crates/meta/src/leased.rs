@@ -7,6 +7,7 @@
 
 mod assumed;
 mod changes;
+mod invalidated;
 mod table;
 
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use intarsia_sync::Mutex;
 use intarsia_types::{InodeId, PartitionId, Result};
 
 use self::changes::Reading;
+pub(crate) use self::invalidated::concerns_names;
 use self::table::Table;
 use crate::{
     CommitOutcome, Condition, EngineStats, Inode, Key, MetaEngine, Mutation, OpId, Value, dentry,
@@ -68,11 +70,13 @@ impl LeasedEngine {
         for dir in table.all_held() {
             table.end(dir);
         }
+        table.forget_own();
     }
 
-    /// This host has the lease on `dir` from now on; with `is_alone` no other host has it.
-    pub(crate) fn begin(&self, dir: InodeId, is_alone: bool) {
-        self.table.lock().begin(dir, is_alone);
+    /// This host has the lease on `dir` from now on, with `own` as the record while no other host has it; with `is_alone` that
+    /// is so now.
+    pub(crate) fn begin(&self, dir: InodeId, own: Value, is_alone: bool) {
+        self.table.lock().begin(dir, own, is_alone);
     }
 
     /// From now on reads are answered as if `mutations`, which make a new name in `dir`, were committed, until they are, or are
@@ -108,6 +112,11 @@ impl LeasedEngine {
     /// Whether this host has the lease on `dir` and keeps what is read of it.
     pub(crate) fn is_held(&self, dir: InodeId) -> bool {
         self.table.lock().is_held(dir)
+    }
+
+    /// Whether this host has the lease on `dir` with this record, also if it keeps nothing for a while.
+    pub(crate) fn has_lease(&self, dir: InodeId, record: &Value) -> bool {
+        self.table.lock().has_lease(dir, record)
     }
 
     pub(crate) fn all_held(&self) -> Vec<InodeId> {
@@ -268,7 +277,10 @@ impl LeasedEngine {
         mutations: &[Mutation],
     ) -> Result<CommitOutcome> {
         let touched = kept_keys(mutations);
-        let leases = self.table.lock().changes.begin(&touched);
+        let mut table = self.table.lock();
+        let conditions = &table.under_own_leases(conditions);
+        let leases = table.changes.begin(&touched);
+        drop(table);
         // A key that `mutations` set or remove need not be set before.
         let replaces = |mutation: &Mutation| {
             matches!(mutation, Mutation::Put(..))
@@ -288,7 +300,13 @@ impl LeasedEngine {
                 table.apply(mutations, &touched, leases);
                 table.confirm(assumed);
                 table.note_made(assumed, &touched);
-                leases_in(conditions).for_each(|dir| table.note_alone(dir, leases));
+                for condition in conditions {
+                    if let Condition::AbsentOr(..) = condition
+                        && let Some(dir) = guarded(condition)
+                    {
+                        table.note_alone(dir, leases);
+                    }
+                }
             }
             Ok(CommitOutcome::Conflict { index }) => {
                 table.give_up(&touched, leases, true);
@@ -305,7 +323,7 @@ impl LeasedEngine {
             Err(_) => {
                 table.give_up(&touched, leases, false);
                 // The commit may still take effect. Its conditions name the directories that it changes.
-                leases_in(conditions).for_each(|dir| table.doubt(dir));
+                conditions.iter().filter_map(guarded).for_each(|dir| table.doubt(dir));
             }
         }
         drop(table);
@@ -426,20 +444,21 @@ fn is_kept(key: &Key) -> bool {
 }
 
 /// The keys of which something may be kept, each once.
-fn kept_keys(mutations: &[Mutation]) -> Vec<Key> {
-    let keys = mutations.iter().map(Mutation::key);
+pub(crate) fn kept_keys<'m>(mutations: impl IntoIterator<Item = &'m Mutation>) -> Vec<Key> {
+    let keys = mutations.into_iter().map(Mutation::key);
     let mut touched: Vec<Key> = keys.filter(|key| is_kept(key)).cloned().collect();
     touched.sort_unstable();
     touched.dedup();
     touched
 }
 
-/// The directories of which a condition says that no other host has the lease.
-fn leases_in(conditions: &[Condition]) -> impl Iterator<Item = InodeId> {
-    conditions.iter().filter_map(|condition| match condition {
+/// The directory of which a condition says which hosts have the lease.
+fn guarded(condition: &Condition) -> Option<InodeId> {
+    match condition {
         Condition::AbsentOr(lease, _) => keys::inode_of(lease),
+        Condition::Equals(key, _) if key.first() == Some(&keys::LEASE) => keys::inode_of(key),
         _ => None,
-    })
+    }
 }
 
 /// The key whose value a condition states.

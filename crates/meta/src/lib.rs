@@ -27,8 +27,8 @@ pub use engine::{CommitOutcome, Condition, EngineStats, Key, MetaEngine, Mutatio
 pub use inode::Inode;
 pub use merge::DirDelta;
 pub use namespace::{
-    CheckProgress, CheckReport, Counts, DirEntry, Extra, Finding, FreeFile, GroupRecord, LINK_MAX,
-    LockMaster, MemberRecord, MemberState, MemberTier, NAME_MAX, Namespace, Naming, NewInode,
-    Origin, Outcome, Owner, Recall, Recalled, Recovered, RenameMode, RootSpec, SetMode, TierRecord,
-    WriteLease, XATTR_NAME_MAX, XATTR_VALUE_MAX,
+    CheckProgress, CheckReport, Counts, DirEntry, Extra, Finding, FreeFile, GroupRecord,
+    Invalidated, Invalidation, LINK_MAX, LockMaster, MemberRecord, MemberState, MemberTier,
+    NAME_MAX, Namespace, Naming, NewInode, Origin, Outcome, Owner, Recall, Recalled, Recovered,
+    RenameMode, RootSpec, SetMode, TierRecord, WriteLease, XATTR_NAME_MAX, XATTR_VALUE_MAX,
 };

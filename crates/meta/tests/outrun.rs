@@ -14,7 +14,9 @@ use common::{at, dir, file, namespace};
 use hooked::Hooked;
 use intarsia_meta::engines::MemoryEngine;
 use intarsia_meta::intent::Intent;
-use intarsia_meta::{Extra, Mutation, Namespace, Owner, Recall, Recalled, RenameMode};
+use intarsia_meta::{
+    Extra, Invalidated, Invalidation, Mutation, Namespace, Owner, Recall, Recalled, RenameMode,
+};
 use intarsia_types::{Error, InodeId, Layout, PartitionId, Result};
 
 const ROOT: InodeId = InodeId::ROOT;
@@ -69,6 +71,12 @@ impl Recall for Alone {
     fn recall(&self, _: &Owner, _: InodeId) -> Result<Recalled> {
         Ok(Recalled::Lost)
     }
+
+    fn invalidate(&self, holders: &[Owner], _: &Invalidation) -> Vec<Result<Invalidated>> {
+        holders.iter().map(|_| Ok(Invalidated::Lost)).collect()
+    }
+
+    fn tell_over(&self, _: &[Owner], _: u64) {}
 }
 
 /// A host that has the lease on the root, and is looked at from when `look` is set.

@@ -6,6 +6,8 @@
 //! Promises that a lease is given back only when the kernel keeps nothing any more of what it covers.
 
 pub(crate) mod directory_lease;
+pub(crate) mod neighbours;
 pub(crate) mod promises;
+pub(crate) mod sharing;
 pub(crate) mod telling;
 pub(crate) mod told;

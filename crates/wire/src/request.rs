@@ -325,6 +325,21 @@ pub enum Request {
         /// What kind of call.
         published_for: PublishedFor,
     },
+    /// 33: I change these metadata records, which your lease on a directory covers. Forget them, and keep nothing of them until
+    /// `ChangesOver` names the change, or give the lease back. Answer: `Done`, or `Released`.
+    ChangeRecords {
+        /// The directory.
+        dir: InodeId,
+        /// The number of the change among those of my life.
+        number: u64,
+        /// The keys of the records.
+        keys: Vec<Vec<u8>>,
+    },
+    /// 34: these changes have been made, or never will be. Sent one-way: if it is lost, ask for the lease anew.
+    ChangesOver {
+        /// Their numbers.
+        numbers: Vec<u64>,
+    },
 }
 
 impl Request {
@@ -364,6 +379,8 @@ impl Request {
             Self::HandOver { .. } => "hand over",
             Self::FollowTier { .. } => "follow tier",
             Self::Publish { .. } => "publish",
+            Self::ChangeRecords { .. } => "change records",
+            Self::ChangesOver { .. } => "changes over",
         }
     }
 

@@ -104,6 +104,6 @@ fn no_message_is_without_a_sample() {
         samples::requests().iter().map(|(_, r)| postcard::to_allocvec(r).unwrap()).collect();
     let responses: Vec<_> =
         samples::responses().iter().map(|(_, r)| postcard::to_allocvec(r).unwrap()).collect();
-    assert_eq!(numbers(requests), (0..=32).collect::<Vec<u8>>());
+    assert_eq!(numbers(requests), (0..=34).collect::<Vec<u8>>());
     assert_eq!(numbers(responses), (0..=13).collect::<Vec<u8>>());
 }

@@ -59,10 +59,7 @@ const GRANT_DEADLINES: &[(&str, &str)] = &[
     ("crates/node/src/membership/sight.rs", "a report"),
     ("crates/node/src/replication/arrivals.rs", "a copy that comes in"),
     ("crates/node/src/replication/replicator.rs", "a publication that a close waits for"),
-    (
-        "crates/node/src/directory/directory_lease.rs",
-        "a lease on a directory that another host has",
-    ),
+    ("crates/node/src/directory/neighbours.rs", "a lease on a directory that another host has"),
 ];
 
 /// What a fence in documentation may name that opens an example of Rust.

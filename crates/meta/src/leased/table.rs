@@ -9,17 +9,23 @@ use intarsia_types::InodeId;
 
 use super::assumed::Assumed;
 use super::changes::{Changes, Reading};
+use super::invalidated::ChangesElsewhere;
 use super::kept_keys;
 use crate::engines::is_unheld;
-use crate::{Inode, Key, Mutation, Value, keys, merge};
+use crate::{Condition, Inode, Key, Mutation, Value, keys, merge};
 
 /// Most names that are kept, and most inodes.
 const RECORDS_MAX: usize = 400_000;
+/// Most directories of whose last lease the record is remembered; more only of those whose leases are held.
+const OWN_MAX: usize = 8192;
 /// Most bytes of bodies that are kept.
 const BODY_BYTES_MAX: usize = 64 << 20;
 
 /// How long a commit without an answer may still take effect: a server may have received it, and not have come to it yet.
 const DOUBT: Duration = Duration::from_secs(10);
+
+/// Most names that may differ in a directory of which all others are known.
+const DIFFERING_MAX: usize = 1024;
 
 /// A leased directory.
 #[derive(Default)]
@@ -28,8 +34,10 @@ struct Held {
     record: Option<Value>,
     /// The names that are known, by their keys; `None` for one that is known not to be there.
     names: BTreeMap<Key, Option<Value>>,
-    /// Every name is known.
+    /// Every name is known but for those that `may_differ`.
     is_complete: bool,
+    /// Names that were forgotten since every name was known.
+    may_differ: HashSet<Key>,
     /// Inodes of names in it, directories aside.
     inodes: HashSet<InodeId>,
     /// How many names and bodies were asked for and not known, since [`Table::take_misses`].
@@ -38,6 +46,27 @@ struct Held {
     /// deferred creates can give its lease back, it may have to ask the other hosts for theirs. So of two hosts only one can
     /// have to ask the other, and they never wait for each other.
     was_alone: bool,
+}
+
+impl Held {
+    /// What a name means, if that is known.
+    fn name(&self, key: &[u8]) -> Option<Option<Value>> {
+        let is_absent = || self.is_complete && !self.may_differ.contains(key);
+        self.names.get(key).cloned().or_else(|| is_absent().then_some(None))
+    }
+
+    fn has_all_names(&self) -> bool {
+        self.is_complete && self.may_differ.is_empty()
+    }
+
+    fn forget_name(&mut self, key: &[u8]) {
+        if self.is_complete {
+            self.may_differ.insert(Key::copy_from(key));
+        }
+        if self.may_differ.len() > DIFFERING_MAX {
+            (self.is_complete, self.may_differ) = (false, HashSet::new());
+        }
+    }
 }
 
 /// An inode that is covered by the lease on another inode, its directory.
@@ -55,6 +84,9 @@ pub(super) struct Table {
     /// Directories of which nothing is kept until the time that is given, because a commit without an answer may still change
     /// them.
     doubted: HashMap<InodeId, Instant>,
+    /// By directory: the record of its lease while no other host is in it, of the last lease that this host had.
+    own: HashMap<InodeId, Value>,
+    pub(super) elsewhere: ChangesElsewhere,
     names: usize,
     body_bytes: usize,
     pub(super) changes: Changes,
@@ -62,10 +94,33 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// This host has the lease on `dir` from now on; with `is_alone` no other host has it.
-    pub(super) fn begin(&mut self, dir: InodeId, is_alone: bool) {
+    /// This host has the lease on `dir` from now on, with `own` as the record while no other host has it; with `is_alone` that
+    /// is so now.
+    pub(super) fn begin(&mut self, dir: InodeId, own: Value, is_alone: bool) {
         self.changes.begin_lease();
         self.held.entry(dir).or_default().was_alone = is_alone;
+        if self.own.len() >= OWN_MAX {
+            // Without its own record a change takes a lease that is not held for one that was left behind.
+            self.own.retain(|dir, _| self.held.contains_key(dir));
+        }
+        self.own.insert(dir, own);
+    }
+
+    /// The conditions that no other host has a lease, with the records as this host's leases make them.
+    pub(super) fn under_own_leases(&self, conditions: &[Condition]) -> Vec<Condition> {
+        let under = |condition: &Condition| match condition {
+            Condition::AbsentOr(lease, _) => {
+                let own = keys::inode_of(lease).and_then(|dir| self.own.get(&dir));
+                own.map(|own| Condition::AbsentOr(lease.clone(), own.clone()))
+            }
+            _ => None,
+        };
+        conditions.iter().map(|one| under(one).unwrap_or_else(|| one.clone())).collect()
+    }
+
+    /// Forgets the leases that this host had under another name.
+    pub(super) fn forget_own(&mut self) {
+        self.own.clear();
     }
 
     /// A commit took effect on condition that no other host has the lease on `dir`. It began when so many `leases` had begun:
@@ -81,6 +136,7 @@ impl Table {
     /// Forgets everything of a directory, as its lease has ended. Returns whether there was one.
     pub(super) fn end(&mut self, dir: InodeId) -> bool {
         let Some(held) = self.held.remove(&dir) else { return false };
+        self.elsewhere.end_lease(dir, &mut self.changes);
         self.changes.begin_era();
         self.names -= held.names.len();
         for ino in held.inodes {
@@ -94,6 +150,11 @@ impl Table {
         self.held.contains_key(&dir) && !self.is_doubted(dir)
     }
 
+    /// Whether this host has the lease on `dir`, and this is the record while no other host has it.
+    pub(super) fn has_lease(&self, dir: InodeId, record: &Value) -> bool {
+        self.held.contains_key(&dir) && self.own.get(&dir) == Some(record)
+    }
+
     fn is_doubted(&self, dir: InodeId) -> bool {
         self.doubted.get(&dir).is_some_and(|until| Instant::now() < *until)
     }
@@ -105,9 +166,12 @@ impl Table {
         self.doubted.retain(|_, until| now < *until);
         self.doubted.insert(dir, now + DOUBT);
         let was_alone = self.held.get(&dir).is_some_and(|held| held.was_alone);
+        // The lease goes on, and so do the changes of other hosts that it was told of.
+        let changes = self.elsewhere.take(dir);
         if self.end(dir) {
             self.held.insert(dir, Held { was_alone, ..Held::default() });
         }
+        self.elsewhere.put_back(dir, changes);
     }
 
     pub(super) fn all_held(&self) -> Vec<InodeId> {
@@ -120,7 +184,7 @@ impl Table {
     }
 
     pub(super) fn is_complete(&self, dir: InodeId) -> bool {
-        self.held.get(&dir).is_some_and(|held| held.is_complete)
+        self.held.get(&dir).is_some_and(Held::has_all_names)
     }
 
     /// A read has brought `names`, which are all names of the directory. It is complete if all of them are kept; a name that a
@@ -131,12 +195,14 @@ impl Table {
         dir: InodeId,
         mut names: impl Iterator<Item = &'n Key>,
     ) {
+        // A name that another host is making may be in no listing yet.
         if self.changes.is_of_this_era(reading)
             && !self.is_doubted(dir)
+            && !self.elsewhere.is_changed(dir)
             && let Some(held) = self.held.get_mut(&dir)
             && names.all(|name| held.names.contains_key(name))
         {
-            held.is_complete = true;
+            (held.is_complete, held.may_differ) = (true, HashSet::new());
         }
     }
 
@@ -146,8 +212,7 @@ impl Table {
         match *key.first()? {
             keys::DENTRY => {
                 let held = self.held.get_mut(&ino)?;
-                let known = held.names.get(key).cloned();
-                let known = known.or_else(|| held.is_complete.then_some(None));
+                let known = held.name(key);
                 held.misses += u32::from(known.is_none());
                 known
             }
@@ -176,7 +241,7 @@ impl Table {
         after: Option<&[u8]>,
         limit: usize,
     ) -> Option<Vec<(Key, Value)>> {
-        let held = self.held.get(&dir).filter(|held| held.is_complete)?;
+        let held = self.held.get(&dir).filter(|held| held.has_all_names())?;
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let names = held.names.range::<[u8], _>((from, Bound::Unbounded));
         let named = names.filter_map(|(key, value)| Some((key.clone(), value.clone()?)));
@@ -306,7 +371,7 @@ impl Table {
         match key.first() {
             Some(&keys::DENTRY) => {
                 let Some(held) = self.held.get_mut(&ino) else { return };
-                held.is_complete = false;
+                held.forget_name(key);
                 self.names -= usize::from(held.names.remove(key).is_some());
                 // A listing that is being read now must not make the directory complete.
                 self.changes.begin_era();
@@ -337,6 +402,7 @@ impl Table {
                     return self.forget(key);
                 }
                 self.names += usize::from(held.names.insert(key.clone(), value.cloned()).is_none());
+                held.may_differ.remove(key);
             }
             Some(&keys::INODE) => self.set_inode(ino, value),
             Some(&keys::BODY) => self.set_body(ino, Some(value.cloned())),
@@ -411,7 +477,7 @@ mod tests {
         let name = Key::copy_from(&[&prefix[..], b"12345678n"].concat());
         let made = [Mutation::Put(name.clone(), Bytes::copy_from(&[0; 9]))];
         let mut table = Table::default();
-        table.begin(dir, true);
+        table.begin(dir, Value::default(), true);
         let reading = table.changes.start_reading();
         table.complete(reading, dir, std::iter::empty());
         assert_eq!(table.find(&name), Some(None), "it was read before the commit");
@@ -431,8 +497,8 @@ mod tests {
         });
         let value = Bytes::copy_from(&[0; 9]);
         let mut table = Table::default();
-        table.begin(dir, true);
-        table.begin(other, true);
+        table.begin(dir, Value::default(), true);
+        table.begin(other, Value::default(), true);
         for key in [&name, &elsewhere] {
             let reading = table.changes.start_reading();
             table.learn(reading, key, Some(&value));
@@ -449,7 +515,7 @@ mod tests {
             assert_eq!((table.find(&name), table.is_complete(dir)), (None, false));
             // Nor under the next lease.
             table.end(dir);
-            table.begin(dir, true);
+            table.begin(dir, Value::default(), true);
         }
         assert_eq!(table.find(&elsewhere), Some(Some(value)));
     }

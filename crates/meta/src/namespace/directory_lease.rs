@@ -2,16 +2,19 @@
 //!
 //! A record in the directory's partition names these hosts. Every change of the directory, or of an inode that its lease
 //! covers, has the condition that the record names no other host, which is checked in the same commit. If it names one, that
-//! host is asked to forget what it keeps and to leave the record, and the change is tried again. So a lease costs nothing where
-//! one host works, many hosts can read without asking, and a change pays for the hosts that have read.
+//! host is told what changes (`shared_lease`), or is asked to forget all that it keeps and to leave the record; then the change
+//! is tried again. So a lease costs nothing where one host works, many hosts can read without asking, and a change pays for the
+//! hosts that have read.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use intarsia_sync::{Mutex, MutexGuard};
 use intarsia_types::{Error, InodeId, PartitionId, Result};
 
 use super::promises::Promises;
+use super::shared_lease::{Invalidated, Invalidation, SharedLeases};
 use super::{Namespace, Owner, Transaction};
 use crate::holders::Holders;
 use crate::leased::LeasedEngine;
@@ -49,14 +52,28 @@ pub trait Recall: Send + Sync {
     /// # Errors
     /// When it does not answer and is not known to be dead.
     fn recall(&self, holder: &Owner, dir: InodeId) -> Result<Recalled>;
+
+    /// Tells `holders`, all at the same time, which records of a leased directory change; takes a bounded time. For each, in
+    /// their order, what became of that, or why it is not known.
+    fn invalidate(
+        &self,
+        holders: &[Owner],
+        invalidation: &Invalidation,
+    ) -> Vec<Result<Invalidated>>;
+
+    /// Tells `holders` that the change `number` of this host is over. The word may get lost.
+    fn tell_over(&self, holders: &[Owner], number: u64);
 }
 
 /// What a namespace needs for leases.
 pub(super) struct Leases {
     pub(super) engine: Arc<LeasedEngine>,
-    recall: Arc<dyn Recall>,
+    pub(super) recall: Arc<dyn Recall>,
     turns: Turns,
     pub(super) promises: Promises,
+    pub(super) shared: SharedLeases,
+    /// Under how many numbers this host has asked for leases.
+    asked: AtomicU64,
 }
 
 /// Locks, each held while this host enters a record or leaves it, so that the record says what this host believes to hold. Many
@@ -88,7 +105,8 @@ impl Namespace {
         let engine = Arc::new(engine);
         self.engine = Arc::<LeasedEngine>::clone(&engine);
         let (turns, promises) = (Turns::new(), Promises::default());
-        self.leases = Some(Leases { engine, recall, turns, promises });
+        let (shared, asked) = (SharedLeases::default(), AtomicU64::new(0));
+        self.leases = Some(Leases { engine, recall, turns, promises, shared, asked });
         self
     }
 
@@ -107,26 +125,25 @@ impl Namespace {
             return Ok(true);
         }
         let (key, me) = (lease_key(dir), self.lease_holder());
+        let number = leases.asked.fetch_add(1, Ordering::Relaxed) + 1;
         let mut is_alone = false;
         let is_granted = self.retry(|| {
             let (record, holders) = self.holders(dir)?;
-            is_alone = holders.is_empty();
-            if holders.contains(&me) {
-                // This host stands in the record: the answer to the commit that entered it was lost, or it could not leave.
-                return Ok(Some(true));
-            }
-            if holders.is_full() {
+            // Should this host stand in the record, the answer to the commit that entered it was lost, or it could not leave.
+            let others = holders.without(&me);
+            is_alone = others.is_empty();
+            if others.is_full() {
                 return Ok(Some(false));
             }
             let mut transaction = Transaction::at(dir);
             let part = &mut transaction.first;
             part.require(Condition::Unheld(keys::inode(dir)), || Error::NotFound);
             part.expect(Condition::still(key.clone(), record));
-            part.put(key.clone(), holders.with(&me).encode());
+            part.put(key.clone(), others.with(&me, number).encode());
             Ok(self.commit(transaction)?.then_some(true))
         })?;
         if is_granted {
-            leases.engine.begin(dir, is_alone);
+            leases.engine.begin(dir, Holders::alone(&me, number).encode(), is_alone);
         }
         Ok(is_granted)
     }
@@ -226,14 +243,18 @@ impl Namespace {
     /// The condition that no other host has a lease on `dir`.
     pub(super) fn lease_condition(&self, dir: InodeId) -> Option<Condition> {
         self.leases.as_ref()?;
-        Some(Condition::AbsentOr(lease_key(dir), Holders::alone(&self.lease_holder()).encode()))
+        // The engine in front puts the number in under which this host has asked for the lease.
+        let alone = Holders::alone(&self.lease_holder(), 0);
+        Some(Condition::AbsentOr(lease_key(dir), alone.encode()))
     }
 
-    /// If the condition that failed is that no other host has a lease, recalls that lease from all hosts that have it.
+    /// If the condition that failed is that no other host has a lease: with `can_share` has the next attempt tell those that have
+    /// it what changes, if they are few; else recalls it from them.
     pub(super) fn recall_for(
         &self,
         partition: PartitionId,
         failed: Option<&Condition>,
+        can_share: bool,
     ) -> Result<()> {
         let (Some(leases), Some(Condition::AbsentOr(key, _))) = (&self.leases, failed) else {
             return Ok(());
@@ -241,15 +262,23 @@ impl Namespace {
         let Some(dir) = keys::inode_of(key).filter(|dir| dir.partition() == partition) else {
             return Ok(());
         };
-        let (_, holders) = self.holders(dir)?;
+        let (record, holders) = self.holders(dir)?;
         let owner = self.owner();
         let me = owner.encode();
-        let others: Vec<&Bytes> = holders.iter().filter(|holder| **holder != me).collect();
+        let others: Vec<&Bytes> = holders.hosts().filter(|holder| **holder != me).collect();
+        if others.is_empty() && holders.contains(&me) {
+            return self.leave_if_not_held(leases, dir);
+        }
+        if can_share && leases.shared.begin(dir, record, &others) {
+            return Ok(());
+        }
         let ask = |holder: &Bytes| {
             let holder = Owner::decode(holder);
-            // An earlier life of this host: what it kept under that name is forgotten.
-            let was_me = holder.node == owner.node && holder.epoch < owner.epoch;
-            if was_me { Ok(Recalled::Lost) } else { leases.recall.recall(&holder, dir) }
+            if is_earlier_life(&holder, &owner) {
+                Ok(Recalled::Lost)
+            } else {
+                leases.recall.recall(&holder, dir)
+            }
         };
         // All at the same time, since each may take long to answer.
         let answers: Vec<Result<Recalled>> = match others[..] {
@@ -272,6 +301,18 @@ impl Namespace {
         Ok(())
     }
 
+    /// The record names this host alone: if not under the number of the lease that it has, it was left behind in it.
+    fn leave_if_not_held(&self, leases: &Leases, dir: InodeId) -> Result<()> {
+        let turn = leases.turns.of(dir).try_lock_for(allowance::of(GIVEN_BACK_WITHIN));
+        let _turn = turn.ok_or_else(|| Error::Busy("another lease is asked for".into()))?;
+        let (record, _) = self.holders(dir)?;
+        if record.is_some_and(|record| leases.engine.has_lease(dir, &record)) {
+            return Ok(());
+        }
+        leases.engine.drop_lease(dir);
+        self.remove_holder(dir, &self.lease_holder())
+    }
+
     /// How the records of leases name this host.
     fn lease_holder(&self) -> Bytes {
         self.mark()
@@ -289,7 +330,7 @@ impl Namespace {
         Ok((record, holders))
     }
 
-    fn remove_holder(&self, dir: InodeId, holder: &Bytes) -> Result<()> {
+    pub(super) fn remove_holder(&self, dir: InodeId, holder: &Bytes) -> Result<()> {
         let key = lease_key(dir);
         self.retry(|| {
             let (record, holders) = self.holders(dir)?;
@@ -310,10 +351,15 @@ impl Namespace {
     }
 }
 
+/// Whether `holder` is a host that this one was before: what it kept under that name is forgotten.
+pub(super) fn is_earlier_life(holder: &Owner, me: &Owner) -> bool {
+    holder.node == me.node && holder.epoch < me.epoch
+}
+
 fn unanswered() -> Error {
     Error::Busy("asking another host for its lease came to no end".into())
 }
 
-fn lease_key(dir: InodeId) -> Key {
+pub(super) fn lease_key(dir: InodeId) -> Key {
     keys::by_inode(keys::LEASE, dir).as_slice().into()
 }

@@ -14,6 +14,7 @@ use intarsia_types::{Error, InodeId, Result};
 
 use super::Namespace;
 use super::directory_lease::Leases;
+use super::shared_lease::Change;
 use super::transaction::Part;
 use crate::{CommitOutcome, Condition, Key, Mutation, Value, allowance, keys};
 
@@ -341,10 +342,10 @@ impl Namespace {
         let Some(partition) = taken.first().map(|promise| promise.part.partition) else {
             return Ok(false);
         };
-        let promised: Vec<Mutation> =
+        let assumed: Vec<Mutation> =
             taken.iter().flat_map(|promise| promise.part.mutations.clone()).collect();
-        let op = self.next_op();
-        match leases.engine.commit_assumed(partition, op, conditions, &promised, change) {
+        let change = Change { partition, conditions, assumed: &assumed, mutations: change };
+        match self.commit_leased(leases, change) {
             Ok(CommitOutcome::Applied) => {
                 leases.promises.end(taken, true);
                 Ok(true)
@@ -364,16 +365,16 @@ impl Namespace {
     fn keep_alone(&self, leases: &Leases, promise: &Promise) {
         let part = &promise.part;
         let outcome = self.retry(|| {
-            let (op, conditions) = (self.next_op(), &part.conditions);
-            let promised = &part.mutations;
-            match leases.engine.commit_assumed(part.partition, op, conditions, promised, &[])? {
+            let (partition, conditions) = (part.partition, &part.conditions);
+            let change = Change { partition, conditions, assumed: &part.mutations, mutations: &[] };
+            match self.commit_leased(leases, change)? {
                 CommitOutcome::Applied => Ok(Some(())),
                 CommitOutcome::Conflict { index } => match conditions.get(index) {
                     // This host has lost the lease, and another one has made a file of that name.
                     Some(Condition::Absent(key)) if *key == promise.name => Err(Error::Exists),
                     _ => match self.refusal(part, index, &[])? {
                         Some(error) => Err(error),
-                        None => self.await_holder(part, index).map(|()| None),
+                        None => self.await_holder(part, index, change.can_be_told()).map(|()| None),
                     },
                 },
             }

@@ -33,13 +33,12 @@ impl Namespace {
         if self.commit_with_promises(&first)? {
             return Ok(true);
         }
-        let Part { partition, conditions, mutations, .. } = &mut first;
-        let mutations = std::mem::take(mutations);
-        match self.engine.commit(*partition, self.next_op(), conditions, mutations)? {
+        let (outcome, can_share) = self.commit_alone(&mut first)?;
+        match outcome {
             CommitOutcome::Applied => Ok(true),
             CommitOutcome::Conflict { index } => match self.refusal(&first, index, &[])? {
                 Some(error) => Err(error),
-                None => self.await_holder(&first, index).map(|()| false),
+                None => self.await_holder(&first, index, can_share).map(|()| false),
             },
         }
     }
@@ -197,7 +196,7 @@ impl Namespace {
             match self.engine.commit(partition, op, &conditions, mutations)? {
                 CommitOutcome::Applied => Ok(Some(())),
                 CommitOutcome::Conflict { index } => {
-                    self.recall_for(partition, conditions.get(index))?;
+                    self.recall_for(partition, conditions.get(index), false)?;
                     Ok(None)
                 }
             }
@@ -335,7 +334,7 @@ impl Namespace {
         self.undo(intent.transaction, prepared);
         match refusal? {
             Some(error) if held => Err(error),
-            _ => self.await_holder(part, index).map(|()| false),
+            _ => self.await_holder(part, index, false).map(|()| false),
         }
     }
 
@@ -411,10 +410,10 @@ impl Namespace {
         Ok(true)
     }
 
-    /// Removes what is in the way of a condition that failed: recalls the lease that it speaks of, and ends the transactions
-    /// that hold its keys.
-    pub(super) fn await_holder(&self, part: &Part, index: usize) -> Result<()> {
-        self.recall_for(part.partition, part.conditions.get(index))?;
+    /// Removes what is in the way of a condition that failed: recalls the lease that it speaks of, or has it shared if that can be,
+    /// and ends the transactions that hold its keys.
+    pub(super) fn await_holder(&self, part: &Part, index: usize, can_share: bool) -> Result<()> {
+        self.recall_for(part.partition, part.conditions.get(index), can_share)?;
         let Some(condition) = part.conditions.get(index).filter(|_| self.is_partitioned()) else {
             return Ok(());
         };

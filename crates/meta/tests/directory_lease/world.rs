@@ -1,13 +1,14 @@
 //! Hosts that share an engine, and ask each other for leases.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::thread;
 use std::time::Duration;
 
 use intarsia_meta::engines::MemoryEngine;
 use intarsia_meta::{
-    Extra, Inode, MetaEngine, Mutation, Namespace, NewInode, Owner, Recall, Recalled,
+    Extra, Inode, Invalidated, Invalidation, MetaEngine, Mutation, Namespace, NewInode, Owner,
+    Recall, Recalled,
 };
 use intarsia_types::{Error, InodeId, Layout, PartitionId, Result, Timestamp};
 use rand::{RngExt, SeedableRng};
@@ -18,12 +19,42 @@ use super::hooked::Hook;
 
 pub(super) const NAMES: [&[u8]; 6] = [b"a", b"b", b"c", b"d", b"e", b"f"];
 
+/// In an unreliable world: of the changes that a host is told of those with which it gives its lease back, and those whose end
+/// it never hears of.
+const GIVEN_BACK: u64 = 7;
+const LOST: u64 = 11;
+
 pub(super) type Hosts = Vec<(Owner, OnceLock<Arc<Namespace>>)>;
 
 /// Asks the other namespaces of this process.
 pub(super) struct Neighbours {
     pub(super) hosts: Weak<Hosts>,
+    pub(super) me: Owner,
     pub(super) asked: Arc<AtomicU32>,
+    pub(super) told: Arc<AtomicU32>,
+    pub(super) is_unreliable: Arc<AtomicBool>,
+    pub(super) silent: Arc<Mutex<Option<Owner>>>,
+}
+
+impl Neighbours {
+    /// Whether a host does not answer.
+    fn hears(&self, holder: &Owner) -> Result<()> {
+        match self.silent.lock().unwrap().as_ref() == Some(holder) {
+            true => Err(Error::Engine("no answer".into())),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether something else happens than usual to a change.
+    fn is_odd(&self, number: u64, each: u64) -> bool {
+        self.is_unreliable.load(Ordering::Relaxed) && number.is_multiple_of(each)
+    }
+
+    fn namespace(&self, owner: &Owner) -> Option<Arc<Namespace>> {
+        let hosts = self.hosts.upgrade()?;
+        let (_, host) = hosts.iter().find(|(known, _)| known == owner)?;
+        host.get().cloned()
+    }
 }
 
 impl Recall for Neighbours {
@@ -33,11 +64,33 @@ impl Recall for Neighbours {
 
     fn recall(&self, holder: &Owner, dir: InodeId) -> Result<Recalled> {
         self.asked.fetch_add(1, Ordering::Relaxed);
-        let hosts = self.hosts.upgrade().unwrap();
-        let host = hosts.iter().find(|(owner, _)| owner == holder);
-        match host.and_then(|(_, namespace)| namespace.get()) {
+        self.hears(holder)?;
+        match self.namespace(holder) {
             Some(namespace) => namespace.release_directory(dir).map(|()| Recalled::Released),
             None => Ok(Recalled::Lost),
+        }
+    }
+
+    fn invalidate(&self, holders: &[Owner], told: &Invalidation) -> Vec<Result<Invalidated>> {
+        let tell = |holder: &Owner| match self.namespace(holder) {
+            Some(host)
+                if !self.is_odd(told.number, GIVEN_BACK) && host.invalidate(&self.me, told) =>
+            {
+                self.told.fetch_add(1, Ordering::Relaxed);
+                Ok(Invalidated::Kept)
+            }
+            Some(host) => host.release_directory(told.dir).map(|()| Invalidated::Released),
+            None => Ok(Invalidated::Lost),
+        };
+        holders.iter().map(|holder| self.hears(holder).and_then(|()| tell(holder))).collect()
+    }
+
+    fn tell_over(&self, holders: &[Owner], number: u64) {
+        if self.is_odd(number, LOST) {
+            return;
+        }
+        for host in holders.iter().filter_map(|holder| self.namespace(holder)) {
+            host.end_changes(&self.me, &[number]);
         }
     }
 }
@@ -48,6 +101,11 @@ pub(super) struct World {
     pub(super) hosts: Arc<Hosts>,
     pub(super) truth: Namespace,
     pub(super) asked: Arc<AtomicU32>,
+    /// How often a host was told of a change, and kept its lease.
+    pub(super) told: Arc<AtomicU32>,
+    pub(super) is_unreliable: Arc<AtomicBool>,
+    /// A host that does not answer the others.
+    pub(super) silent: Arc<Mutex<Option<Owner>>>,
 }
 
 /// Has threads overtake each other at the engine.
@@ -97,7 +155,8 @@ impl World {
         let truth = namespace(Arc::clone(&engine));
         let named = |n: usize| (Owner::new(format!("host{n}"), 1), OnceLock::new());
         let hosts: Arc<Hosts> = Arc::new((0..hosts).map(named).collect());
-        let world = Self { engine, hosts, truth, asked: Arc::default() };
+        let (asked, told, is_unreliable, silent) = Default::default();
+        let world = Self { engine, hosts, truth, asked, told, is_unreliable, silent };
         for (owner, place) in world.hosts.iter() {
             assert!(place.set(Arc::new(world.host(owner.clone()))).is_ok());
         }
@@ -105,9 +164,18 @@ impl World {
     }
 
     pub(super) fn host(&self, owner: Owner) -> Namespace {
-        let recall =
-            Neighbours { hosts: Arc::downgrade(&self.hosts), asked: Arc::clone(&self.asked) };
+        let (hosts, me) = (Arc::downgrade(&self.hosts), owner.clone());
+        let (asked, told) = (Arc::clone(&self.asked), Arc::clone(&self.told));
+        let is_unreliable = Arc::clone(&self.is_unreliable);
+        let silent = Arc::clone(&self.silent);
+        let recall = Neighbours { hosts, me, asked, told, is_unreliable, silent };
         namespace(Arc::clone(&self.engine)).with_owner(owner).with_leases(Arc::new(recall))
+    }
+
+    /// From now on hosts give leases back that they are told of, and miss that changes are over.
+    pub(super) fn unreliable(self) -> Self {
+        self.is_unreliable.store(true, Ordering::Relaxed);
+        self
     }
 
     pub(super) fn at(&self, n: usize) -> &Namespace {

@@ -2,13 +2,14 @@
 //!
 //! `intarsia_meta` defines what a lease is. This host asks for the lease on a directory that it uses several times in a row.
 //! After it was asked to give one back it waits before it asks again, longer each time, so that hosts that all change one
-//! directory soon stop passing its lease around.
+//! directory soon stop passing its lease around. While it uses a directory often enough it keeps the lease and is told what
+//! others change (`sharing`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use intarsia_meta::{Namespace, Owner, Recall, Recalled, allowance};
+use intarsia_meta::Namespace;
 use intarsia_sync::{Instant, Mutex, RwLock};
 use intarsia_types::{InodeId, Result};
 
@@ -29,17 +30,19 @@ const PAUSE_OF_A_HOST: Duration = Duration::from_millis(50);
 const CALM: u32 = 8;
 /// Misses after which everything in a leased directory is read at once.
 const MISSES: u32 = 16;
+/// How many uses of a directory by this host one change by another host outweighs: about as much time as they save it, the other
+/// one loses.
+const USES_PER_CHANGE: u32 = 2;
+/// A lease is kept as long as the uses since it was granted, and so many, outweigh the changes; at first and at most.
+const USES_FIRST: u32 = 16;
+const USES_MAX: u32 = 64;
+/// A lease that was not used for this long is not kept when another host changes the directory.
+const UNUSED: Duration = Duration::from_secs(1);
 /// A lease that has not been used for this long is given back.
 const IDLE: Duration = Duration::from_secs(60);
 /// Most leases of one host, and most directories whose use is remembered.
 const LEASES_MAX: usize = 1024;
 const REMEMBERED_MAX: usize = 8192;
-
-/// How long a host that does not answer is asked for its lease: usually, by a call that asks briefly (see
-/// [`allowance::asking_briefly`]), and after which pause it is asked again.
-const PATIENCE: Duration = Duration::from_secs(8);
-const BRIEFLY: Duration = Duration::from_millis(500);
-const ASKED_AGAIN: Duration = Duration::from_millis(100);
 
 /// The kernel may cache something only of a directory that no other host has changed for this time, as far as this one can
 /// tell. Another host that changes the directory waits until the kernel's cache has expired, which takes as long as some
@@ -50,32 +53,6 @@ const KERNEL_CALM_MIN: Duration = Duration::from_secs(10);
 /// answer only when the program that asked runs again.
 pub(super) const KEPT_BY_KERNEL: Duration = Duration::from_millis(20);
 pub(super) const ON_ITS_WAY: Duration = Duration::from_millis(180);
-
-/// The other hosts, of which leases are recalled.
-pub(crate) struct Neighbours(pub(crate) Arc<Cluster>);
-
-impl Recall for Neighbours {
-    fn is_current(&self) -> bool {
-        self.0.is_sure_member()
-    }
-
-    /// A host that does not answer is asked until it is known to be lost, or the time is up.
-    fn recall(&self, holder: &Owner, dir: InodeId) -> Result<Recalled> {
-        let patience = if allowance::is_brief() { BRIEFLY } else { PATIENCE };
-        let deadline = Instant::now() + allowance::of(patience);
-        let _limit = allowance::limit(deadline);
-        loop {
-            if self.0.is_over(holder) {
-                return Ok(Recalled::Lost);
-            }
-            match self.0.recall_directory(&holder.node, dir) {
-                Ok(()) => return Ok(Recalled::Released),
-                Err(error) if Instant::now() + ASKED_AGAIN > deadline => return Err(error),
-                Err(_) => intarsia_sync::thread::sleep(ASKED_AGAIN),
-            }
-        }
-    }
-}
 
 /// How one directory is used here.
 pub(super) struct Use {
@@ -99,6 +76,8 @@ pub(super) struct Use {
     /// Misses since the whole directory was last read, and how many make it read again.
     misses: u32,
     misses_max: u32,
+    /// How many more uses there were than the changes of other hosts outweigh.
+    uses_left: u32,
 }
 
 impl Use {
@@ -116,12 +95,14 @@ impl Use {
             pause: PAUSE_MIN,
             misses: 0,
             misses_max: MISSES,
+            uses_left: 0,
         }
     }
 
     /// Counts a use. Returns the present `returns` if a lease is to be asked for now.
     fn note(&mut self, now: Instant) -> Option<u64> {
         self.last = now;
+        self.uses_left = (self.uses_left + 1).min(USES_MAX);
         let is_pausing = self.pauses_until.is_some_and(|until| now < until);
         if self.held.is_some() || self.returning > 0 || is_pausing {
             return None;
@@ -140,7 +121,24 @@ impl Use {
         }
         (self.held, self.calm_before) = (Some(now), calm_before);
         (self.misses, self.misses_max) = (0, MISSES);
+        self.uses_left = USES_FIRST;
         true
+    }
+
+    /// Another host changes the directory. Whether the lease is kept all the same: it is worth being told of changes as long as
+    /// there are not many more of them than uses.
+    pub(super) fn outlasts_change(&mut self, now: Instant) -> bool {
+        let is_used = self.held.is_some() && now.duration_since(self.last) <= UNUSED;
+        let is_kept = is_used && self.uses_left > 0;
+        self.uses_left = self.uses_left.saturating_sub(USES_PER_CHANGE);
+        is_kept
+    }
+
+    /// What was read before now of the directory may not be what it is: the lease counts from now on, after a change.
+    pub(super) fn begin_anew(&mut self, now: Instant) {
+        if self.held.is_some() {
+            (self.held, self.calm_before) = (Some(now), Duration::ZERO);
+        }
     }
 
     /// Whether the lease, held since `since`, is not likely to be recalled soon.
@@ -297,7 +295,7 @@ impl DirectoryLeases {
         self.return_directory(dir, true)
     }
 
-    fn return_directory(&self, dir: InodeId, is_recalled: bool) -> Result<()> {
+    pub(super) fn return_directory(&self, dir: InodeId, is_recalled: bool) -> Result<()> {
         // First this host and the kernel stop caching; then what the kernel was sent before expires; only then is the lease
         // given back.
         let longest_pause = is_recalled.then(|| self.longest_pause());
@@ -340,9 +338,9 @@ impl DirectoryLeases {
         }
     }
 
-    /// Gives back leases that nobody uses any more.
+    /// Gives back leases that nobody uses any more, and those under which a change of another host seems never to end.
     pub(crate) fn return_idle_directories(&self) {
-        for dir in self.idle() {
+        for dir in self.idle().into_iter().chain(self.namespace.changed_for_long()) {
             if let Err(error) = self.return_directory(dir, false) {
                 tracing::debug!(%dir, %error, "an idle lease was not given back");
             }
@@ -362,6 +360,7 @@ impl DirectoryLeases {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::directory::neighbours::Neighbours;
     use crate::directory::telling::Cover;
 
     #[test]

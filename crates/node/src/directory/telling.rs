@@ -74,7 +74,10 @@ impl Telling<'_> {
             seen.held.is_some_and(|since| since < read_after && and(seen, since))
         });
         let namespace = &self.leases.namespace;
-        is_kept == Some(true) && namespace.holds_directory(dir) && namespace.keeps_directories()
+        is_kept == Some(true)
+            && namespace.holds_directory(dir)
+            && !namespace.is_changed_elsewhere(dir)
+            && namespace.keeps_directories()
     }
 
     /// Whether the kernel was allowed to keep something.

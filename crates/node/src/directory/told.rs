@@ -61,8 +61,8 @@ impl Inodes {
         }
     }
 
-    fn take(&mut self, dir: InodeId) -> Vec<(InodeId, Answer)> {
-        self.told.extract_if(|_, told| told.dir == dir).collect()
+    fn take(&mut self, is_meant: impl Fn(InodeId, &Answer) -> bool) -> Vec<(InodeId, Answer)> {
+        self.told.extract_if(|ino, told| is_meant(*ino, told)).collect()
     }
 }
 
@@ -93,7 +93,15 @@ impl Told {
     /// Makes the kernel drop all attributes that the lease on `dir` covers; from here on it must be sent no more of them. For
     /// inodes that the kernel does not know yet this is repeated until it knows them, or their answers have expired.
     pub(super) fn take_attributes_back(&self, dir: InodeId) {
-        let mut left = self.drop_attributes(dir);
+        self.drop_until_known(self.drop_attributes(dir));
+    }
+
+    /// The same of some inodes alone.
+    pub(super) fn take_attributes_of(&self, inos: &[InodeId]) {
+        self.drop_until_known(self.drop_all(|ino, _| inos.contains(&ino)));
+    }
+
+    fn drop_until_known(&self, mut left: Vec<(InodeId, Answer)>) {
         loop {
             let now = Instant::now();
             left.retain(|(ino, told)| told.is_kept(now) && !self.drop_attributes_of(*ino));
@@ -106,7 +114,11 @@ impl Told {
 
     /// Makes the kernel drop what it knows of these attributes; returns the inodes that it does not know yet.
     pub(super) fn drop_attributes(&self, dir: InodeId) -> Vec<(InodeId, Answer)> {
-        let mut told = self.inodes.lock().take(dir);
+        self.drop_all(|_, told| told.dir == dir)
+    }
+
+    fn drop_all(&self, is_meant: impl Fn(InodeId, &Answer) -> bool) -> Vec<(InodeId, Answer)> {
+        let mut told = self.inodes.lock().take(is_meant);
         let now = Instant::now();
         told.retain(|(ino, told)| told.is_kept(now) && !self.drop_attributes_of(*ino));
         told
@@ -157,8 +169,8 @@ mod tests {
         inodes.note(InodeId(22), Answer { dir: other, at });
         let of =
             |told: Vec<(InodeId, Answer)>| told.iter().map(|(ino, _)| ino.0).collect::<Vec<_>>();
-        assert_eq!(of(inodes.take(DIR)), [20]);
-        let mut left = of(inodes.take(other));
+        assert_eq!(of(inodes.take(|_, told| told.dir == DIR)), [20]);
+        let mut left = of(inodes.take(|_, told| told.dir == other));
         left.sort_unstable();
         assert_eq!(left, [21, 22]);
         assert!(inodes.told.is_empty());

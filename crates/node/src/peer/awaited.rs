@@ -16,7 +16,8 @@ pub(super) fn limit_to_wait(request: &Request, came: Instant) -> Option<Limit> {
         Request::Open { .. }
         | Request::OpenRead { .. }
         | Request::OpenVouched { .. }
-        | Request::Recall { .. } => HOME_PATIENCE,
+        | Request::Recall { .. }
+        | Request::ChangeRecords { .. } => HOME_PATIENCE,
         Request::Flush { .. } | Request::Publish { .. } => CLOSED_WITHIN,
         _ => return None,
     };

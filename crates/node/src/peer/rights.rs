@@ -1,6 +1,6 @@
 //! Rights that other hosts ask this one for: to write a file, to keep its pages or a directory's names, to have it, to lock it.
 
-use intarsia_meta::Owner;
+use intarsia_meta::{Invalidated, Invalidation, Owner};
 use intarsia_transport::{Reply, Session};
 use intarsia_types::{InodeId, Result};
 use intarsia_wire::{RecallKind, Request, Response};
@@ -30,6 +30,20 @@ impl PeerService {
             Request::Recall { ino, kind: RecallKind::Directory, .. } => {
                 peer.directory_leases.give_up_directory(ino)?;
                 Response::Released
+            }
+            Request::ChangeRecords { dir, number, ref keys } => {
+                let by = Owner::new(session.node.0.clone(), session.epoch);
+                let keys = keys.iter().map(|key| key.as_slice().into()).collect();
+                let told = Invalidation { dir, number, keys };
+                match peer.directory_leases.begin_change(&by, &told)? {
+                    Invalidated::Kept => Response::Done,
+                    Invalidated::Released | Invalidated::Lost => Response::Released,
+                }
+            }
+            Request::ChangesOver { ref numbers } => {
+                let by = Owner::new(session.node.0.clone(), session.epoch);
+                peer.directory_leases.end_changes(&by, numbers);
+                Response::Done
             }
             Request::Fetch { ino } => match peer.fetches.fetch(ino)? {
                 Fetched::Here => Response::Released,

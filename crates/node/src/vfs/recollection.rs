@@ -85,7 +85,9 @@ impl Recollections {
     }
 
     fn note_asked(&self, inode: &Inode, before: Before, is_told: bool) {
-        let is_kept = || inode.covered_by().is_some_and(|dir| self.namespace.holds_directory(dir));
+        let keeps =
+            |dir| self.namespace.holds_directory(dir) && !self.namespace.is_changed_elsewhere(dir);
+        let is_kept = || inode.covered_by().is_some_and(keeps);
         if before.commits.is_some() && !is_kept() {
             self.note(inode, before, is_told);
         }

@@ -128,6 +128,11 @@ pub(crate) fn requests() -> Vec<(&'static str, Request)> {
             },
         ),
         ("publish", Request::Publish { handle, call: 9, published_for: PublishedFor::SyncData }),
+        (
+            "change-records",
+            Request::ChangeRecords { dir: ino, number: 300, keys: vec![vec![1, 2], vec![3]] },
+        ),
+        ("changes-over", Request::ChangesOver { numbers: vec![7, 300] }),
     ];
     all.extend(lock_questions().into_iter().map(|(name, question)| {
         (name, Request::Lock { place: LockPlace { ino, epoch: 3, life: 8 }, question })

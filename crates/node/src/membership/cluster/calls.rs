@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use intarsia_meta::{Inode, Owner, allowance};
+use intarsia_meta::{Inode, Invalidated, Invalidation, Owner, allowance};
 use intarsia_sync::may_ask_others;
 use intarsia_transport::{Answer, Buffer, CallError, Patience, PeerFailure, Pending};
 use intarsia_types::{Error, InodeId, NodeId, Result};
@@ -185,6 +185,23 @@ impl Cluster {
         }
     }
 
+    /// Begins to tell a host that this one changes records which its lease covers; see [`Self::finish_change`].
+    pub(crate) fn start_change(&self, holder: &Owner, told: &Invalidation) -> Result<Pending> {
+        may_ask_others();
+        self.require_not_lost(&holder.node)?;
+        self.start(&holder.node, change_records(told), None)
+    }
+
+    /// What a host makes of a change that it was told of.
+    pub(crate) fn finish_change(&self, holder: &NodeId, begun: Pending) -> Result<Invalidated> {
+        made_of_change(holder, &self.finish(holder, begun)?)
+    }
+
+    /// Tells a host that a change of this one is over.
+    pub(crate) fn tell_change_over(&self, holder: &NodeId, number: u64) -> Result<()> {
+        self.tell(holder, &Request::ChangesOver { numbers: vec![number] })
+    }
+
     /// Asks `holder` to give back its lease on a directory.
     pub(crate) fn recall_directory(&self, holder: &NodeId, dir: InodeId) -> Result<()> {
         let request = Request::Recall { ino: dir, kind: RecallKind::Directory, epoch: 0 };
@@ -192,6 +209,19 @@ impl Cluster {
             Response::Released => Ok(()),
             other => Err(unexpected(holder, &other)),
         }
+    }
+}
+
+fn change_records(told: &Invalidation) -> Request {
+    let Invalidation { dir, number, ref keys } = *told;
+    Request::ChangeRecords { dir, number, keys: keys.iter().map(|key| key.to_vec()).collect() }
+}
+
+fn made_of_change(holder: &NodeId, response: &Response) -> Result<Invalidated> {
+    match response {
+        Response::Done => Ok(Invalidated::Kept),
+        Response::Released => Ok(Invalidated::Released),
+        other => Err(unexpected(holder, other)),
     }
 }
 
