@@ -144,10 +144,10 @@ def instance_of(name, arguments, place):
 
 
 def document_of(name):
-    """An instance, recorded or made by its shape; of a family that is in both places not the large one."""
+    """An instance, recorded or made by its shape; of a family that is in several places not that of a folder."""
     if name in shapes.SHAPES:
         return shapes.SHAPES[name]()
-    (path,) = list(INSTANCES.glob(f"{name}-*.xz")) or INSTANCES.glob(f"large/{name}-*.xz")
+    (path,) = list(INSTANCES.glob(f"{name}-*.xz")) or INSTANCES.glob(f"*/{name}-*.xz")
     return json.loads(lzma.open(path).read())
 
 
