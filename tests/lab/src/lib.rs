@@ -365,7 +365,20 @@ impl Cluster {
     }
 }
 
-/// Keeps what the nodes and the metadata servers of a failed test said.
+/// Most warnings of a node that are printed.
+const WARNINGS_MAX: usize = 20;
+
+/// Prints the last warnings and errors in the log of a host's node.
+fn show_warnings(n: usize, log: &Path) {
+    let said = std::fs::read_to_string(log).unwrap_or_default();
+    let is_warning = |line: &&str| line.contains(" WARN ") || line.contains(" ERROR ");
+    let warnings: Vec<&str> = said.lines().filter(is_warning).collect();
+    for line in &warnings[warnings.len().saturating_sub(WARNINGS_MAX)..] {
+        let _ = writeln!(std::io::stderr(), "n{n}: {line}");
+    }
+}
+
+/// Keeps what the nodes and the metadata servers of a failed test said, and prints what its nodes warned of.
 fn keep_logs(cluster: &Cluster) {
     let kept = tempfile::Builder::new().prefix("intarsia-logs-").tempdir().map(|dir| dir.keep());
     let Ok(kept) = kept else { return };
@@ -376,6 +389,7 @@ fn keep_logs(cluster: &Cluster) {
             let _ = std::fs::copy(cluster.store(n).join(log), kept.join(name));
         }
     }
+    (1..=cluster.hosts).for_each(|n| show_warnings(n, &cluster.store(n).join("node.log")));
     let _ = writeln!(std::io::stderr(), "the logs are kept in {}", kept.display());
 }
 
