@@ -2,13 +2,14 @@
 //!
 //! *Workqueue*, as `intarsia run --schedule workqueue`: of the tasks for which a host has room, first those that read a file
 //! of the store, which go before those that begin a chain, and then the one that waits longest. It goes to the host with most
-//! idle slots; which of equal ones comes first is a matter of moments in a run, and drawn here. *Location*: an idle host
+//! idle slots; of equal ones to that which joined the run first, which is a
+//! matter of moments in a run, and drawn here for all its tasks. *Location*: an idle host
 //! takes the first task of which it holds more than any other host; what is left goes as with the workqueue, because nobody
 //! waits for a busy host.
 
 use std::collections::{BTreeSet, VecDeque};
 
-use crate::profile::{mixed, one_of};
+use crate::profile::mixed;
 
 /// Whether a task reads nothing that is stored, and which turn it has.
 type Turn = (bool, u64);
@@ -27,7 +28,8 @@ pub(in crate::model) struct Idle {
     /// Slots of hosts that are closed.
     closed: Vec<u32>,
     slots: Vec<u32>,
-    seed: u64,
+    /// Hosts in the order in which they joined the run.
+    joined: Vec<u32>,
     /// Hosts at which something changed since tasks were dealt last.
     changed: Vec<u32>,
 }
@@ -35,6 +37,8 @@ pub(in crate::model) struct Idle {
 impl Idle {
     /// Hosts with so many slots, and tasks that take so many each.
     pub(super) fn new(idle: Vec<u32>, slots: Vec<u32>, seed: u64) -> Self {
+        let mut joined: Vec<u32> = (0..).zip(&idle).map(|(host, _)| host).collect();
+        joined.sort_by_key(|host| mixed(seed, 2, u64::from(*host)));
         Self {
             waiting: BTreeSet::new(),
             turns: vec![None; slots.len()],
@@ -43,7 +47,7 @@ impl Idle {
             closed: vec![0; idle.len()],
             idle,
             slots,
-            seed,
+            joined,
             changed: Vec::new(),
         }
     }
@@ -106,7 +110,7 @@ impl Idle {
         }
         let most = self.idle.iter().max().copied().filter(|idle| *idle > 0)?;
         let task = self.first_within(most)?;
-        let host = self.one_with(most, task)?;
+        let host = self.first_with(most)?;
         self.start(task, host);
         Some((task, host))
     }
@@ -130,11 +134,9 @@ impl Idle {
         tasks.find(|task| self.slots[*task as usize] <= idle)
     }
 
-    /// One of the hosts with so many idle slots, each as likely as the others.
-    fn one_with(&self, idle: u32, task: u32) -> Option<u32> {
-        let hosts = || (0..).zip(&self.idle).filter(|(_, has)| **has == idle);
-        let place = one_of(hosts().count(), mixed(self.seed, 2, task.into()));
-        hosts().nth(place).map(|(host, _)| host)
+    /// Of the hosts with so many idle slots the one that joined first.
+    fn first_with(&self, idle: u32) -> Option<u32> {
+        self.joined.iter().copied().find(|host| self.idle[*host as usize] == idle)
     }
 
     fn start(&mut self, task: u32, host: u32) {
@@ -161,6 +163,21 @@ mod tests {
         assert_eq!(ready.next(), Some((4, there)));
         ready.leave(4, there);
         assert_eq!(ready.next(), Some((2, there)));
+    }
+
+    #[test]
+    fn tasks_one_after_the_other_stay_on_the_host_that_joined_first() {
+        for seed in 0..8 {
+            let mut ready = Idle::new(vec![1; 4], vec![1; 3], seed);
+            let mut places = Vec::new();
+            for task in 0..3 {
+                ready.add(task, true, None);
+                let (_, host) = ready.next().unwrap();
+                ready.leave(task, host);
+                places.push(host);
+            }
+            assert_eq!(places, [places[0]; 3]);
+        }
     }
 
     #[test]
