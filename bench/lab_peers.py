@@ -25,15 +25,9 @@ import peers
 from labs import Absent
 
 
-class Strict(labs.Intarsia):
-    """Ours, asking the metadata servers for every name."""
-
-    options = ("--no-directory-leases",)
-
-
 SYSTEMS = {
     "intarsia": labs.Intarsia,
-    "intarsia-strict": Strict,
+    "intarsia-strict": labs.Strict,
     "native": labs.Native,
     "glusterfs": peers.GlusterFs,
     "glusterfs-replica2": peers.GlusterReplicated,

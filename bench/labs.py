@@ -290,3 +290,9 @@ class Intarsia(Lab):
 
         # Asking costs the nodes time that is not to be taken for work.
         self.wait("settling", is_settled, 0.5)
+
+
+class Strict(Intarsia):
+    """Ours, asking the metadata servers for every name."""
+
+    options = ("--no-directory-leases",)

@@ -32,13 +32,7 @@ LOOKS, CREATES = 15, 60
 CONTENT = bytes(3000)
 
 
-class Strict(labs.Intarsia):
-    """Ours, asking the metadata servers for every name."""
-
-    options = ("--no-directory-leases",)
-
-
-SYSTEMS = {"intarsia": labs.Intarsia, "strict": Strict, "before": labs.Intarsia, "native": labs.Native}
+SYSTEMS = {"intarsia": labs.Intarsia, "strict": labs.Strict, "before": labs.Intarsia, "native": labs.Native}
 
 
 def look(path):

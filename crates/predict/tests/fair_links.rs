@@ -1,5 +1,5 @@
-//! Predictions over fair links are those of the plain algorithm, which shared out anew all links that a chain joins to a
-//! stream that came or went: it predicted what is recorded here.
+//! Predictions over fair links stay what is recorded here. That was what the plain algorithm predicted, which shared out anew all
+//! links that a chain joins to a stream that came or went, until the model took idle hosts in another order (see [`RECORDED`]).
 //!
 //! Rates of links are unlike. Where links that share a stream are full at the very same rate, the last digit hung on the order of
 //! the links there, and now does not; the store's decisions follow from that digit as from a draw.
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 /// Makespan in seconds and events, by seed. Those with whole files were predicted anew when inputs came to be dealt by their
 /// sizes (1, 3, 9, 15, 24 and 28), and all when of equally idle hosts the one that joined first came to be taken; the model
-/// differed in nothing else, so that they say since then that sharing stays what it was.
+/// differed in nothing else.
 const RECORDED: &[(f64, u64)] = &[
     (7.831_354_323, 3742),
     (1.238_456_182, 2293),
@@ -171,7 +171,7 @@ fn waiting_in_queues_is_what_was_recorded() {
 }
 
 #[test]
-fn what_is_predicted_is_what_the_plain_algorithm_predicted() {
+fn what_is_predicted_is_what_was_recorded() {
     for (seed, recorded) in (0..).zip(RECORDED) {
         let found = drawn(seed).predict();
         assert_seconds(found.makespan_seconds, recorded.0);

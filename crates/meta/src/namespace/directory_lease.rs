@@ -91,6 +91,15 @@ impl Turns {
         &self.0[index]
     }
 
+    /// The lock to leave the record of `dir`.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] when it does not come.
+    fn to_leave(&self, dir: InodeId) -> Result<MutexGuard<'_, ()>> {
+        let turn = self.of(dir).try_lock_for(allowance::of(GIVEN_BACK_WITHIN));
+        turn.ok_or_else(|| Error::Busy("another lease is asked for".into()))
+    }
+
     fn all(&self) -> Vec<MutexGuard<'_, ()>> {
         self.0.iter().map(Mutex::lock).collect()
     }
@@ -165,8 +174,7 @@ impl Namespace {
         let Some(leases) = &self.leases else { return Ok(()) };
         self.forget_directory(dir);
         // The thread that has the turn may be waiting for an answer of the engine.
-        let turn = leases.turns.of(dir).try_lock_for(allowance::of(GIVEN_BACK_WITHIN));
-        let _turn = turn.ok_or_else(|| Error::Busy("another lease is asked for".into()))?;
+        let _turn = leases.turns.to_leave(dir)?;
         leases.engine.drop_lease(dir);
         self.remove_holder(dir, &self.lease_holder())
     }
@@ -303,8 +311,7 @@ impl Namespace {
 
     /// The record names this host alone: if not under the number of the lease that it has, it was left behind in it.
     fn leave_if_not_held(&self, leases: &Leases, dir: InodeId) -> Result<()> {
-        let turn = leases.turns.of(dir).try_lock_for(allowance::of(GIVEN_BACK_WITHIN));
-        let _turn = turn.ok_or_else(|| Error::Busy("another lease is asked for".into()))?;
+        let _turn = leases.turns.to_leave(dir)?;
         let (record, _) = self.holders(dir)?;
         if record.is_some_and(|record| leases.engine.has_lease(dir, &record)) {
             return Ok(());

@@ -120,7 +120,8 @@ impl Change<'_> {
 }
 
 impl Namespace {
-    /// Commits a part that is all of its transaction. Returns also whether other hosts can be told of what it changes.
+    /// Commits a part that is all of its transaction. Returns also whether other hosts can be told of what it changes, if it has
+    /// to be committed again.
     pub(super) fn commit_alone(&self, part: &mut Part) -> Result<(CommitOutcome, bool)> {
         let Part { partition, conditions, mutations, .. } = part;
         let (partition, mutations) = (*partition, std::mem::take(mutations));
@@ -129,7 +130,9 @@ impl Namespace {
             return Ok((outcome, false));
         };
         let change = Change { partition, conditions, assumed: &[], mutations: &mutations };
-        Ok((self.commit_leased(leases, change)?, change.can_be_told()))
+        let outcome = self.commit_leased(leases, change)?;
+        let can_share = outcome != CommitOutcome::Applied && change.can_be_told();
+        Ok((outcome, can_share))
     }
 
     /// Commits a change, of which the hosts are told first that share leases on what it changes.

@@ -295,7 +295,7 @@ impl DirectoryLeases {
         self.return_directory(dir, true)
     }
 
-    pub(super) fn return_directory(&self, dir: InodeId, is_recalled: bool) -> Result<()> {
+    fn return_directory(&self, dir: InodeId, is_recalled: bool) -> Result<()> {
         // First this host and the kernel stop caching; then what the kernel was sent before expires; only then is the lease
         // given back.
         let longest_pause = is_recalled.then(|| self.longest_pause());
@@ -303,13 +303,18 @@ impl DirectoryLeases {
         self.namespace.forget_directory(dir);
         drop(self.telling.write());
         self.told.take_attributes_back(dir);
+        self.outlast_kernel(dir);
+        let outcome = self.namespace.release_directory(dir);
+        self.with(dir, |seen| seen.returning -= 1);
+        outcome
+    }
+
+    /// Waits until what the kernel was sent of a directory has expired.
+    pub(super) fn outlast_kernel(&self, dir: InodeId) {
         let kept = self.with(dir, |seen| seen.kept_by_kernel);
         if let Some(kept) = kept.flatten() {
             intarsia_sync::thread::sleep_until(kept + KEPT_BY_KERNEL + ON_ITS_WAY);
         }
-        let outcome = self.namespace.release_directory(dir);
-        self.with(dir, |seen| seen.returning -= 1);
-        outcome
     }
 
     /// Notes it also of a directory that was not in use here: should it come into use meanwhile, its lease is not to be asked for

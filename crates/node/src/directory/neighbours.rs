@@ -20,6 +20,12 @@ const ASKED_AGAIN: Duration = Duration::from_millis(100);
 /// The other hosts that may have leases.
 pub(crate) struct Neighbours(pub(crate) Arc<Cluster>);
 
+/// Until when hosts are asked by a call that does so for `usually`, if it is not to ask briefly.
+fn deadline(usually: Duration) -> Instant {
+    let patience = if allowance::is_brief() { BRIEFLY } else { usually };
+    Instant::now() + allowance::of(patience)
+}
+
 impl Recall for Neighbours {
     fn is_current(&self) -> bool {
         self.0.is_sure_member()
@@ -27,8 +33,7 @@ impl Recall for Neighbours {
 
     /// A host that does not answer is asked until it is known to be lost, or the time is up.
     fn recall(&self, holder: &Owner, dir: InodeId) -> Result<Recalled> {
-        let patience = if allowance::is_brief() { BRIEFLY } else { PATIENCE };
-        let deadline = Instant::now() + allowance::of(patience);
+        let deadline = deadline(PATIENCE);
         let _limit = allowance::limit(deadline);
         loop {
             if self.0.is_over(holder) {
@@ -48,8 +53,7 @@ impl Recall for Neighbours {
         holders: &[Owner],
         invalidation: &Invalidation,
     ) -> Vec<Result<Invalidated>> {
-        let patience = if allowance::is_brief() { BRIEFLY } else { TOLD_WITHIN };
-        let deadline = Instant::now() + allowance::of(patience);
+        let deadline = deadline(TOLD_WITHIN);
         let _limit = allowance::limit(deadline);
         let tell = |holder| {
             let is_over = self.0.is_over(holder);

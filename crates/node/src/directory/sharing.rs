@@ -4,7 +4,7 @@ use intarsia_meta::{Invalidated, Invalidation, Key, Owner, keys};
 use intarsia_sync::Instant;
 use intarsia_types::{InodeId, Result};
 
-use crate::directory::directory_lease::{DirectoryLeases, KEPT_BY_KERNEL, ON_ITS_WAY};
+use crate::directory::directory_lease::DirectoryLeases;
 
 impl DirectoryLeases {
     /// The host `by` changes records that a lease of this host covers: returns when neither this host nor its kernel keeps anything
@@ -28,13 +28,8 @@ impl DirectoryLeases {
         // From here on the kernel is sent nothing that it may cache (see `Telling`). Answers that are on their way come first.
         drop(self.telling.write());
         self.told.take_attributes_of(&inodes_of(&invalidation.keys));
-        let kept_by_kernel = self.with(dir, |seen| {
-            seen.begin_anew(Instant::now());
-            seen.kept_by_kernel
-        });
-        if let Some(kept) = kept_by_kernel.flatten() {
-            intarsia_sync::thread::sleep_until(kept + KEPT_BY_KERNEL + ON_ITS_WAY);
-        }
+        self.with(dir, |seen| seen.begin_anew(Instant::now()));
+        self.outlast_kernel(dir);
         Ok(Invalidated::Kept)
     }
 
