@@ -30,9 +30,9 @@ const PAUSE_OF_A_HOST: Duration = Duration::from_millis(50);
 const CALM: u32 = 8;
 /// Misses after which everything in a leased directory is read at once.
 const MISSES: u32 = 16;
-/// How many uses of a directory by this host one change by another host outweighs: about as much time as they save it, the other
-/// one loses.
-const USES_PER_CHANGE: u32 = 2;
+/// How many uses of a directory by this host one change by another host outweighs. The other one loses more time by it than one use
+/// saves, but less than a program's call does, which is several uses: with more, runs of workflows took longer.
+const USES_PER_CHANGE: u32 = 1;
 /// A lease is kept as long as the uses since it was granted, and so many, outweigh the changes; at first and at most.
 const USES_FIRST: u32 = 16;
 const USES_MAX: u32 = 64;
