@@ -425,6 +425,9 @@ def test_the_cost_of_a_task_is_counted_once() -> None:
     cost = engine_cost(10.0, 20.0, [5.0] * 10)
     assert cost == EngineCost(3.0, 3.0, 10)
     assert 10 * (cost.task_s + cost.start_s) == 10.0 + 10 * 5.0
+    # What it takes where nobody else wants the processors: 0.4 s of one, 3 s of two tasks alone.
+    shared = engine_cost(10.0, 20.0, [5.0] * 10, processor_s=4.0, alone_s=[4.0, 6.0])
+    assert shared == EngineCost(3.0, 3.0, 10, 0.4, 3.0, 2)
     # What some waited for and others not adds up to the same.
     assert engine_cost(10.0, 20.0, [2.0] * 5 + [8.0] * 5) == cost
     assert engine_cost(1.0, 1.0, []) is None
@@ -446,6 +449,15 @@ def test_a_profile_has_the_engine_of_all_runs_once_each() -> None:
     assert cost.tasks == 40
     assert again["engine"]["task_seconds"] == pytest.approx(0.005)
     assert again["engine"]["start_seconds"] == pytest.approx(0.001)
+    assert "start_alone_seconds" not in again["engine"]
+    # Those that tell what they took alone count by the tasks that were alone; a replay may sleep.
+    alone = engine("c", start_alone_seconds=0.003, alone_tasks=1, task_processor_seconds=0.001)
+    others = engine("dd", start_alone_seconds=0.001, alone_tasks=3, computes="slept")
+    shared, _ = with_engine(PROFILE, [alone, others, engine()])
+    assert shared["engine"]["start_alone_seconds"] == pytest.approx(0.0015)
+    assert shared["engine"]["task_processor_seconds"] == 0.001
+    assert "computes" not in shared["engine"]
+    assert with_engine(PROFILE, [others])[0]["engine"]["computes"] == "slept"
     # Corrections of other numbers leave it alone.
     refined_too, _ = refined(again, [comparison()])
     assert refined_too["engine"] == again["engine"]

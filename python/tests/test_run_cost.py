@@ -84,6 +84,11 @@ def test_a_run_tells_what_its_engine_takes_and_a_prediction_with_it_is_longer(
     assert left["task_seconds"] > 0
     assert left["start_seconds"] > 0
     assert (left["tasks"], left["hosts"], left["replay"]) == (TASKS, 1, False)
+    assert 0 < left["task_processor_seconds"] < TASKS * left["task_seconds"]
+    # The last task waits for the one before it, and no other is left then.
+    assert left["alone_tasks"] >= 1
+    assert left["start_alone_seconds"] > 0
+    assert left["computes"] == "burned"
     assert told == {
         "task_s": round(left["task_seconds"], 6),
         "start_s": round(left["start_seconds"], 6),
@@ -102,6 +107,7 @@ def test_a_run_tells_what_its_engine_takes_and_a_prediction_with_it_is_longer(
     run(record, tmp_path / "again")
     replayed = json.loads((tmp_path / "again/.run-observed/engine.json").read_text())
     assert replayed["replay"]
+    assert replayed["computes"] == "slept"
     assert replayed["start_seconds"] > 0
     assert replayed["id"] != left["id"]
 

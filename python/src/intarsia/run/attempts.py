@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +97,8 @@ class History:
             self.effort.worked_s * share,
             self.effort.beside_s * share,
             [one.away_s - one.outcome.command_s for one in done],
+            processor_s=self.effort.processor_s * share,
+            alone_s=[one.away_s - one.outcome.command_s for one in alone_among(done)],
         )
 
     @property
@@ -116,3 +120,15 @@ class History:
         """How many attempts were lost with their workers."""
         results = Counter(one.outcome.result for one in self.attempts)
         return results[Result.WORKER_LOST]
+
+
+def alone_among(attempts: Sequence[Attempt]) -> list[Attempt]:
+    """Return the attempts while which no other was out of the engine's hands."""
+    in_order = sorted(attempts, key=lambda one: one.sent_s)
+    alone, busy_until_s = [], -math.inf
+    for one, following in zip_longest(in_order, in_order[1:]):
+        back_s = one.sent_s + one.away_s
+        if busy_until_s <= one.sent_s and (following is None or back_s <= following.sent_s):
+            alone.append(one)
+        busy_until_s = max(busy_until_s, back_s)
+    return alone

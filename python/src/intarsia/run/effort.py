@@ -15,17 +15,20 @@ class Effort:
 
     `worked_s` is how long the engine decided, handed over and took note; `beside_s` for how long
     its process used a processor while it waited for the next thing: what carries its messages runs
-    in threads of the same interpreter, one at a time with it. Turns in which nothing happens are
-    what any idle engine does, and are left out.
+    in threads of the same interpreter, one at a time with it. `processor_s` is for how long it used
+    a processor in all. Turns in which nothing happens are what any idle engine does, and are left
+    out.
     """
 
     worked_s: float = 0.0
     beside_s: float = 0.0
+    processor_s: float = 0.0
     wall: Clock = time.monotonic
     cpu: Clock = time.process_time
     _turn: tuple[float, float] = (0.0, 0.0)
     _works_since: float | None = None
     _waits_since: float | None = None
+    _turn_since: float | None = None
 
     def works(self) -> None:
         """The engine goes on, at the begin of a turn or after it waited."""
@@ -34,6 +37,8 @@ class Effort:
             beside_s += self.cpu() - self._waits_since
         self._turn, self._waits_since = (worked_s, beside_s), None
         self._works_since = self.wall()
+        if self._turn_since is None:
+            self._turn_since = self.cpu()
 
     def waits(self) -> None:
         """The engine waits for what happens next."""
@@ -50,4 +55,5 @@ class Effort:
         if counts:
             self.worked_s += worked_s
             self.beside_s += beside_s
-        self._turn, self._waits_since = (0.0, 0.0), None
+            self.processor_s += self.cpu() - (self._turn_since or 0.0)
+        self._turn, self._waits_since, self._turn_since = (0.0, 0.0), None, None

@@ -12,10 +12,11 @@ from intarsia.learn.lessons import Costs, Lesson, lessons_of
 from intarsia.learn.observed import LearnError, Observed, Role
 from intarsia.learn.source import observed_in
 from intarsia.locate import host_of
-from intarsia.refine.engine import ENGINE, ENGINE_FORMAT
+from intarsia.refine.engine import BURNED, ENGINE, ENGINE_FORMAT, SLEPT
 from intarsia.run.attempts import History
 from intarsia.run.journal import Past
 from intarsia.run.record import time_text, wfformat_of
+from intarsia.run.replay import sleeps
 from intarsia.simulate.files import write_atomically
 
 #: The record of the last run, in its run directory.
@@ -67,6 +68,7 @@ def _leave_cost(run_dir: Path, history: History) -> None:
     cost = history.engine_cost
     if cost is None:
         return
+    tasks = [history.graph.tasks[one.task] for one in history.done]
     document = {
         "format": ENGINE_FORMAT,
         "version": 1,
@@ -75,8 +77,13 @@ def _leave_cost(run_dir: Path, history: History) -> None:
         "host": platform.node(),
         "hosts": len({one.host for one in history.done}),
         "tasks": cost.tasks,
-        "replay": all(history.graph.tasks[one.task].stdin is not None for one in history.done),
+        "replay": all(task.stdin is not None for task in tasks),
         "task_seconds": cost.task_s,
         "start_seconds": cost.start_s,
+        "task_processor_seconds": cost.task_processor_s,
+        "start_alone_seconds": cost.start_alone_s,
+        "alone_tasks": cost.alone_tasks,
+        "computes": SLEPT if all(sleeps(task.stdin) for task in tasks) else BURNED,
     }
+    document = {key: value for key, value in document.items() if value is not None}
     write_atomically(run_dir / ENGINE, (json.dumps(document, indent=1) + "\n").encode())

@@ -38,6 +38,11 @@ class Replay:
         return max(1, round(size_bytes * self.scale)) if size_bytes else 0
 
 
+def sleeps(stdin: str | None) -> bool:
+    """Whether what a task reads from standard input tells it to sleep instead of computing."""
+    return stdin is not None and not json.loads(stdin)["burns"]
+
+
 def imitated(
     replay: Replay,
     *,
