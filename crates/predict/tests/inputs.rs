@@ -149,7 +149,14 @@ fn a_profile_says_what_an_engine_takes_and_where_that_comes_from() {
     let engine = json!({ "source": "measured", "note": "12 tasks", "task_seconds": 2e-3, "start_seconds": 5e-3 });
     let found = Profile::parse("p.json", &with(without.clone(), "/engine", Some(engine.clone())));
     let provenance = Provenance { source: Source::Measured, note: "12 tasks".to_owned() };
-    let expected = Engine { provenance, task_seconds: 2e-3, start_seconds: 5e-3 };
+    let expected = Engine {
+        provenance,
+        task_seconds: 2e-3,
+        start_seconds: 5e-3,
+        task_processor_seconds: None,
+        start_alone_seconds: None,
+        sleeps: false,
+    };
     assert_eq!(found.unwrap().engine, Some(expected));
     for (field, value, says) in [
         ("task_seconds", None, "p.json: engine: 'task_seconds' is missing"),

@@ -4,7 +4,9 @@
 //! tasks        who runs where, and what a task does next         scheduler: any idle host, or the cheapest; located: what
 //!                                                               it is told of files; engine: hands tasks over
 //! operations   open, read, write, close: messages to services    places: what metadata servers decide, by `policy`
+//!                                                               directories: which hosts use one at the same time
 //! services     manager, storage, client: first come, first served     cache: what hosts keep in memory
+//! processors   of one machine, where it runs all hosts
 //! network      queue out → latency → queue in, in frames; or streams that share links fairly
 //! broadcast    readers take pieces of a file from each other
 //! mishaps      hosts fail, tasks straggle or run twice           lost: what was lost with a host, and who makes it again
@@ -20,6 +22,7 @@ mod broadcast;
 mod burst;
 mod cache;
 mod crowd;
+mod directories;
 mod energy;
 mod engine;
 mod groups;
@@ -28,6 +31,7 @@ mod inbound;
 mod located;
 mod lost;
 mod media;
+mod metadata;
 mod mishaps;
 mod network;
 mod operations;
@@ -35,6 +39,7 @@ mod outcome;
 mod parts;
 mod place;
 mod places;
+mod processors;
 mod replicas;
 mod scheduler;
 mod services;
@@ -52,6 +57,7 @@ use crate::workload::{Operation, Workload};
 use ahead::Ahead;
 use broadcast::Broadcasts;
 use crowd::Then;
+use directories::Directories;
 use engine::Engine;
 use media::Readings;
 use mishaps::Trouble;
@@ -124,6 +130,8 @@ fn check_effort(workload: &Workload, configuration: &Configuration) -> Result<()
 /// What happens.
 #[derive(Clone, Copy, Debug)]
 enum Event {
+    /// The engine has handed a run to its host, which starts it.
+    HandedOver(u32),
     /// A run of a task goes on with what it does next.
     Step(u32),
     /// The client has taken up an operation of a run.
@@ -140,6 +148,10 @@ enum Event {
     TakenIn(u32),
     /// Work in the crowd of a host is done.
     Crowd(u32),
+    /// Work of the processors that hosts share is done.
+    Processors,
+    /// Work is done for which nobody waits.
+    DoneBeside,
     /// Messages have passed their links.
     Links,
     /// A host that takes a file had nothing to take.
@@ -234,6 +246,7 @@ struct World<'a> {
     /// None where hosts have queues of frames.
     streams: Option<Streams>,
     places: Places<'a>,
+    directories: Directories,
     services: Services,
     ready: Ready,
     /// When tasks that wait are looked at next.
@@ -261,8 +274,13 @@ impl Model for World<'_> {
 
     fn handle(&mut self, event: Event, agenda: &mut Agenda<Event>) {
         match event {
-            Event::Step(run) | Event::Begin(run) | Event::Copied(run) | Event::Suspect(run)
+            Event::HandedOver(run)
+            | Event::Step(run)
+            | Event::Begin(run)
+            | Event::Copied(run)
+            | Event::Suspect(run)
                 if self.running[run as usize].is_over => {}
+            Event::HandedOver(run) => self.starts_up(run, agenda),
             Event::Step(run) => self.step(run, agenda),
             Event::Begin(run) => self.begin_operation(run, agenda),
             Event::Look => {
@@ -283,6 +301,8 @@ impl Model for World<'_> {
             Event::TakenIn(id) => self.done(id, agenda),
             Event::AskAgain(id) => self.asks_again(id, agenda),
             Event::Crowd(host) => self.services.crowd_moves_on(host, agenda),
+            Event::DoneBeside => {}
+            Event::Processors => self.services.processors_move_on(agenda),
             Event::Links => {
                 if let Some(streams) = &mut self.streams {
                     streams.move_on(agenda);
@@ -312,6 +332,7 @@ impl<'a> World<'a> {
             network: Network::new(profile, configuration.hosts),
             streams: Streams::new(profile, configuration.hosts),
             places,
+            directories: Directories::new(workload),
             services: Services::new(profile, configuration, roles),
             ready: Ready::new(workload, profile, configuration, roles, seed)?,
             look: None,

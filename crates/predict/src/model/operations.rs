@@ -45,6 +45,9 @@ impl World<'_> {
         request: Request,
         agenda: &mut Agenda<Event>,
     ) {
+        if matches!(request, Request::Open | Request::Allocate) {
+            self.directories.note(file, self.running[run as usize].host, agenda.now());
+        }
         let managers = u32::try_from(self.roles.managers.len()).unwrap_or(1).max(1);
         let to = self.roles.managers.start + number(file) % managers;
         let bytes = self.profile.network.control_bytes;
@@ -244,12 +247,12 @@ impl World<'_> {
         match message.what {
             What::Ask(request) => {
                 let manager = (message.to - self.roles.managers.start) as usize;
-                let seconds = self.manager_seconds(request, &message);
+                let seconds = self.manager_seconds(request, &message, agenda.now());
                 self.services.manage((manager, message.to), seconds, message.served(id), agenda);
             }
             What::Replicate { .. } => {
                 let manager = (message.to - self.roles.managers.start) as usize;
-                let seconds = self.manager_seconds(Request::Commit, &message);
+                let seconds = self.manager_seconds(Request::Commit, &message, agenda.now());
                 self.services.manage((manager, message.to), seconds, message.served(id), agenda);
             }
             What::Replicated { ticket } => {
@@ -288,17 +291,6 @@ impl World<'_> {
                 self.answered(id, agenda);
             }
         }
-    }
-
-    fn manager_seconds(&self, request: Request, message: &Message) -> f64 {
-        let manager = &self.profile.manager;
-        let (seconds, what) = match request {
-            Request::Open => (&manager.open, 7),
-            Request::Allocate => (&manager.allocate, 8),
-            Request::Name => (&manager.commit, 14),
-            Request::Commit => (&manager.commit, 9),
-        };
-        seconds.draw(self.draw(what, message, 0))
     }
 
     pub(super) fn draw(&self, what: u64, message: &Message, offset: u64) -> u64 {
@@ -368,6 +360,9 @@ impl World<'_> {
         let control = self.profile.network.control_bytes;
         match message.what {
             What::Ask(request) => {
+                if request == Request::Commit {
+                    self.sum_written(&message, agenda);
+                }
                 if request == Request::Allocate
                     && let Err(problem) = self.places.lay(message.file as usize, message.from)
                 {

@@ -221,6 +221,9 @@ fn usage(world: &World<'_>, makespan: f64) -> Vec<Usage> {
     if world.services.crowd_busy().next().is_some() {
         usage.push(share("work of hosts", world.services.crowd_busy(), makespan));
     }
+    if let Some(busy) = world.services.processors_busy() {
+        usage.push(share("shared processors", [busy].into_iter(), makespan));
+    }
     if world.profile.engine.is_some() {
         usage.push(share(
             "engine",

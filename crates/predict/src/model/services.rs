@@ -9,9 +9,10 @@ use super::crowd::{Crowd, Then};
 use super::energy::Busy;
 use super::media::Way;
 use super::place::Spot;
+use super::processors::Processors;
 use super::write_back::Unwritten;
 use crate::configuration::{Configuration, Roles};
-use crate::profile::{Profile, Work};
+use crate::profile::{Profile, Tier, Work};
 
 /// All services of all hosts.
 pub(super) struct Services {
@@ -22,6 +23,10 @@ pub(super) struct Services {
     clients: Vec<Timetable>,
     /// By host; none where each service is a queue of its own.
     crowds: Vec<Option<Crowd>>,
+    /// None where each host has its own.
+    processors: Option<Processors>,
+    /// By tier: whether its bytes are copied by processors alone.
+    in_memory: Vec<bool>,
     /// By storage host, then by tier; none where nothing takes writes in.
     unwritten: Vec<Vec<Option<Unwritten>>>,
     /// By storage host, then by tier, for reading and for writing; none where a tier has one rate.
@@ -52,7 +57,7 @@ impl Counter {
         booking.end
     }
 
-    fn count(&mut self, busy: Span) {
+    pub(super) fn count(&mut self, busy: Span) {
         self.requests += 1;
         self.busy += busy;
     }
@@ -63,7 +68,10 @@ impl Services {
         let servers = |count: u32| Timetable::new(count.max(1)).ok();
         let tiers = || profile.tiers.iter().filter_map(|tier| servers(tier.parallel)).collect();
         let takes_in = profile.tiers.iter().any(|tier| tier.write_back.is_some());
-        let crowd = |host: u32| Some(Crowd::new(profile.host(host).crowding?, takes_in));
+        let crowd = |host: u32| match profile.shared_processors {
+            None => Some(Crowd::new(profile.host(host).crowding?, takes_in)),
+            Some(_) => None,
+        };
         let unwritten = || {
             let tiers = profile.tiers.iter();
             tiers.map(|tier| tier.write_back.as_ref().map(Unwritten::new)).collect()
@@ -82,6 +90,8 @@ impl Services {
             tiers: roles.stores.clone().map(|_| tiers()).collect(),
             clients: roles.app.clone().filter_map(|_| servers(1)).collect(),
             crowds: (0..configuration.hosts).map(crowd).collect(),
+            processors: profile.shared_processors.map(Processors::new),
+            in_memory: profile.tiers.iter().map(Tier::is_memory).collect(),
             storage: vec![Busy::default(); configuration.hosts as usize],
             buckets: roles.stores.clone().map(|_| buckets()).collect(),
             unwritten: roles.stores.clone().map(|_| unwritten()).collect(),
@@ -102,7 +112,7 @@ impl Services {
         then: Then,
         agenda: &mut Agenda<Event>,
     ) {
-        if self.has_crowd(host) {
+        if self.has_crowd(host) || self.share_processors() {
             self.manager.count(Span::from_secs_f64(seconds));
             return self.crowd(host, Work::Names, seconds, then, agenda);
         }
@@ -140,7 +150,8 @@ impl Services {
         then: Then,
         agenda: &mut Agenda<Event>,
     ) {
-        let has_crowd = self.has_crowd(spot.host);
+        let is_copied = self.in_memory.get(usize::from(spot.tier)).copied().unwrap_or(false);
+        let has_crowd = self.has_crowd(spot.host) || self.share_processors() && is_copied;
         let service = if work == Work::Read { &mut self.reads } else { &mut self.writes };
         if has_crowd {
             service.count(Span::from_secs_f64(seconds));
@@ -169,7 +180,7 @@ impl Services {
 
     /// Memory of a host is copied for so long.
     pub(super) fn copy(&mut self, host: u32, seconds: f64, then: Then, agenda: &mut Agenda<Event>) {
-        if self.has_crowd(host) {
+        if self.has_crowd(host) || self.share_processors() {
             return self.crowd(host, Work::Copy, seconds, then, agenda);
         }
         agenda.after(Span::from_secs_f64(seconds), then.event);
@@ -183,7 +194,7 @@ impl Services {
         then: Then,
         agenda: &mut Agenda<Event>,
     ) {
-        if self.has_crowd(host) {
+        if self.has_crowd(host) || self.share_processors() {
             return self.crowd(host, Work::Names, seconds, then, agenda);
         }
         let (span, now) = (Span::from_secs_f64(seconds), agenda.now());
@@ -203,6 +214,9 @@ impl Services {
         then: Then,
         agenda: &mut Agenda<Event>,
     ) {
+        if self.share_processors() {
+            return self.work(1, seconds, then, agenda);
+        }
         let Some(crowd) = &mut self.crowds[host as usize] else { return };
         crowd.enter(work, seconds, then, agenda.now());
         crowd.alarm.set(crowd.next(), Event::Crowd(host), agenda);
@@ -215,6 +229,38 @@ impl Services {
             agenda.after(Span::ZERO, event);
         }
         crowd.alarm.set(crowd.next(), Event::Crowd(host), agenda);
+    }
+
+    /// Whether all hosts have the same processors.
+    pub(super) const fn share_processors(&self) -> bool {
+        self.processors.is_some()
+    }
+
+    /// So many of the processors that hosts share work for so long.
+    pub(super) fn work(
+        &mut self,
+        width: u32,
+        seconds: f64,
+        then: Then,
+        agenda: &mut Agenda<Event>,
+    ) {
+        let Some(processors) = &mut self.processors else { return };
+        processors.enter(width, seconds, then, agenda.now());
+        processors.alarm.set(processors.next(), Event::Processors, agenda);
+    }
+
+    /// Work of these processors is done: what was to happen then does.
+    pub(super) fn processors_move_on(&mut self, agenda: &mut Agenda<Event>) {
+        let Some(processors) = &mut self.processors else { return };
+        while let Some(event) = processors.complete(agenda.now()) {
+            agenda.after(Span::ZERO, event);
+        }
+        processors.alarm.set(processors.next(), Event::Processors, agenda);
+    }
+
+    /// How long the processors that hosts share were busy, in the mean.
+    pub(super) fn processors_busy(&self) -> Option<f64> {
+        self.processors.as_ref().map(Processors::busy_seconds)
     }
 
     /// How long a tier of a host worked.

@@ -11,6 +11,9 @@ use super::{Event, World};
 use crate::profile::mixed;
 use crate::workload::{Operation, Task, TaskId};
 
+/// For whom the engine works: no run has this number.
+const ENGINE: u32 = u32::MAX;
+
 /// A task.
 #[derive(Debug)]
 pub(super) struct Progress {
@@ -123,11 +126,29 @@ impl<'a> World<'a> {
         progress.runs.push(run);
         progress.begun += 1;
         self.running.push(Running::new(task, host, now, slowdown));
-        let overhead = self.workload.tasks[task].overhead_seconds;
-        let begins = self.engine.hands_over(now) + Span::from_secs_f64(overhead);
-        agenda.after(begins, Event::Step(run));
+        if self.services.share_processors() {
+            let then = Then { run: ENGINE, event: Event::HandedOver(run) };
+            let seconds = self.engine.work.task_seconds;
+            self.engine.counter.count(Span::from_secs_f64(seconds));
+            self.services.work(1, seconds, then, agenda);
+        } else {
+            let overhead = self.workload.tasks[task].overhead_seconds;
+            let begins = self.engine.hands_over(now) + Span::from_secs_f64(overhead);
+            agenda.after(begins, Event::Step(run));
+        }
         self.has_begun(task, host);
         self.watch(run, agenda);
+    }
+
+    /// The host of a run starts it, on processors that it shares with others.
+    pub(super) fn starts_up(&mut self, run: u32, agenda: &mut Agenda<Event>) {
+        let (start, overhead) =
+            (self.engine.work.start_seconds, self.task_of(run).overhead_seconds);
+        if start == 0.0 {
+            // An overhead was found by runs that had the hosts for themselves, so what it waited for processors is in it.
+            return agenda.after(Span::from_secs_f64(overhead), Event::Step(run));
+        }
+        self.services.work(1, start + overhead, Then { run, event: Event::Step(run) }, agenda);
     }
 
     /// Begins the next operation of a run, or ends it.
@@ -151,7 +172,12 @@ impl<'a> World<'a> {
                 let slots = f64::from(task.slots) / f64::from(self.profile.host(host).slots);
                 self.computed[host as usize] += seconds * slots;
                 self.running[run as usize].at += 1;
-                agenda.after(Span::from_secs_f64(seconds), Event::Step(run));
+                if self.services.share_processors() && !self.engine.sleeps {
+                    let then = Then { run, event: Event::Step(run) };
+                    self.services.work(task.slots, seconds, then, agenda);
+                } else {
+                    agenda.after(Span::from_secs_f64(seconds), Event::Step(run));
+                }
             }
             Some(_) => {
                 let number = self.running[run as usize].task as u64;

@@ -12,4 +12,10 @@ pub struct Engine {
     /// Seconds that a slot of a host is taken beside that, while the task neither reads, computes nor writes; hosts do
     /// so side by side.
     pub start_seconds: f64,
+    /// Seconds for which the engine itself uses a processor for each task, if that was told apart.
+    pub task_processor_seconds: Option<f64>,
+    /// `start_seconds` of tasks beside which no other ran, if there were any.
+    pub start_alone_seconds: Option<f64>,
+    /// Whether tasks sleep for as long as they computed, as those of a replay do by default: they need no processor meanwhile.
+    pub sleeps: bool,
 }

@@ -41,6 +41,8 @@ pub struct Profile {
     pub hosts: u32,
     /// What the store calls its hosts, from the first on; a group of files has its host by that. Others go by their numbers.
     pub host_names: Vec<String>,
+    /// Processors that all hosts share, as they are namespaces or virtual machines of one machine; none: each has its own.
+    pub shared_processors: Option<u32>,
     /// Hosts that are not like the others, by number.
     pub unlike: Vec<(u32, Host)>,
     /// Between hosts, and within one.
@@ -187,6 +189,8 @@ pub struct Manager {
     pub open: Seconds,
     /// Choose where a new file goes.
     pub allocate: Seconds,
+    /// The same in a directory that other hosts use meanwhile; none: no longer.
+    pub allocate_shared: Option<Seconds>,
     /// Publish what was written.
     pub commit: Seconds,
 }
@@ -206,6 +210,14 @@ pub struct Tier {
     pub write: Access,
     /// Memory that takes in what is written; none: a write ends when the tier has the bytes.
     pub write_back: Option<WriteBack>,
+}
+
+impl Tier {
+    /// Whether processors alone move its bytes: nothing has to be reached first, and no memory stands before it.
+    #[must_use]
+    pub const fn is_memory(&self) -> bool {
+        self.read.first.is_none() && self.write_back.is_none()
+    }
 }
 
 /// Memory that takes in what is written, and gives it to a slower medium later.
@@ -292,6 +304,8 @@ pub struct Client {
     pub opens_parts: bool,
     /// Bytes of such a file that one read has under way; none: as of other files.
     pub striped_window_bytes: Option<u64>,
+    /// Whether its host reads what was written once more when it is published, for a checksum; nobody waits for that.
+    pub sums_written: bool,
 }
 
 /// How a client reaches services on its own host.
@@ -346,7 +360,7 @@ impl Profile {
     /// Whether anything in it is drawn at random, so that one run is not all.
     #[must_use]
     pub fn is_random(&self) -> bool {
-        let Manager { open, allocate, commit, .. } = &self.manager;
+        let Manager { open, allocate, allocate_shared, commit, .. } = &self.manager;
         let of_tiers = self.tiers.iter().flat_map(|tier| [&tier.read, &tier.write]);
         let of_tiers = of_tiers.flat_map(|access| {
             [Some(&access.request), access.first.as_ref().map(|first| &first.request)]
@@ -357,6 +371,7 @@ impl Profile {
         }
         [open, allocate, commit, &self.client.operation]
             .into_iter()
+            .chain(allocate_shared)
             .chain(of_tiers)
             .any(Seconds::is_random)
     }

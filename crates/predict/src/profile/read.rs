@@ -28,6 +28,7 @@ pub(super) fn profile(root: &Node<'_>) -> Result<Profile, Problem> {
         "hosts",
         "host",
         "host_names",
+        "shared_processors",
         "unlike_hosts",
         "network",
         "manager",
@@ -58,6 +59,10 @@ pub(super) fn profile(root: &Node<'_>) -> Result<Profile, Problem> {
         provenance: provenance(&of_numbers)?,
         machine: Machine::read(&of_numbers)?,
         host_names: host_names(root, hosts)?,
+        shared_processors: root
+            .optional("shared_processors")?
+            .map(|count| count.count(1, 1 << 16))
+            .transpose()?,
         unlike: unlike(root, &host, hosts)?,
         host,
         hosts,
@@ -152,11 +157,25 @@ fn frequency(node: &Node<'_>) -> Result<Frequency, Problem> {
 }
 
 fn engine(node: &Node<'_>) -> Result<Engine, Problem> {
-    node.only(&["source", "note", "task_seconds", "start_seconds"])?;
+    node.only(&[
+        "source",
+        "note",
+        "task_seconds",
+        "start_seconds",
+        "task_processor_seconds",
+        "start_alone_seconds",
+        "computes",
+    ])?;
+    let alone = |name: &str| node.optional(name)?.map(|seconds| seconds.number()).transpose();
     Ok(Engine {
         provenance: of_part(node)?,
         task_seconds: node.field("task_seconds")?.number()?,
         start_seconds: node.field("start_seconds")?.number()?,
+        task_processor_seconds: alone("task_processor_seconds")?,
+        start_alone_seconds: alone("start_alone_seconds")?,
+        sleeps: node
+            .optional("computes")?
+            .map_or(Ok(false), |how| how.word(&[("burned", false), ("slept", true)]))?,
     })
 }
 
@@ -302,11 +321,21 @@ fn host_names(root: &Node<'_>, hosts: u32) -> Result<Vec<String>, Problem> {
 }
 
 fn manager(node: &Node<'_>) -> Result<Manager, Problem> {
-    node.only(&["parallel", "open_seconds", "allocate_seconds", "commit_seconds"])?;
+    node.only(&[
+        "parallel",
+        "open_seconds",
+        "allocate_seconds",
+        "allocate_shared_seconds",
+        "commit_seconds",
+    ])?;
     Ok(Manager {
         parallel: parallel(node)?,
         open: seconds(&node.field("open_seconds")?)?,
         allocate: seconds(&node.field("allocate_seconds")?)?,
+        allocate_shared: node
+            .optional("allocate_shared_seconds")?
+            .map(|node| seconds(&node))
+            .transpose()?,
         commit: seconds(&node.field("commit_seconds")?)?,
     })
 }
@@ -363,6 +392,7 @@ const fn default_client() -> Client {
         keeps_striped: true,
         opens_parts: false,
         striped_window_bytes: None,
+        sums_written: false,
     }
 }
 
@@ -374,6 +404,7 @@ fn client(node: &Node<'_>) -> Result<Client, Problem> {
         "keeps_striped",
         "opens_parts",
         "striped_window_bytes",
+        "sums_written",
     ])?;
     let default = default_client();
     Ok(Client {
@@ -391,6 +422,7 @@ fn client(node: &Node<'_>) -> Result<Client, Problem> {
             .optional("striped_window_bytes")?
             .map(|bytes| bytes.whole())
             .transpose()?,
+        sums_written: truth(node, "sums_written", default.sums_written)?,
     })
 }
 

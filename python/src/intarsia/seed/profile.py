@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from intarsia.release import installed_version
-from intarsia.seed.compute import memory_bytes
+from intarsia.seed.compute import memory_bytes, processors
 from intarsia.seed.effects import BURST, Effect, effects
 from intarsia.seed.findings import gain, line
 from intarsia.seed.home import by_mode, placement
@@ -23,7 +23,7 @@ from intarsia.seed.rounds import DISTURBED, Measurement, Plan
 from intarsia.seed.samples import of_metadata, of_requests
 from intarsia.seed.statistics import estimate, quantiles
 from intarsia.seed.told import told
-from intarsia.seed.unlike import times_as_fast, unlike_hosts
+from intarsia.seed.unlike import share_processors, times_as_fast, unlike_hosts
 
 _SMALL = 4096
 MOST_SLOTS = 8
@@ -31,7 +31,7 @@ MOST_SLOTS = 8
 _AHEAD = 16
 _CLASSES = {"tmpfs": "memory", "ramfs": "memory"}
 #: What clients of ours do with files that are dealt over hosts.
-_OF_PARTS = {"opens_parts": True, "striped_window_bytes": MIB}
+_OF_INTARSIA = {"opens_parts": True, "striped_window_bytes": MIB, "sums_written": True}
 #: Work of which several processes at once are measured; a profile has the gain of each.
 _CROWDED = ("names", "write", "read", "copy")
 
@@ -74,6 +74,8 @@ def profile_of(found: Measurement, plan: Plan, made: Made) -> dict[str, Any]:
         "client": _client(found, plan),
         "measured": _measured(found, plan, seen),
     }
+    if share_processors(found):
+        profile["shared_processors"] = processors()
     if made.host_names:
         profile["host_names"] = [*made.host_names[: made.hosts]]
     if others := unlike_hosts(found, plan, host, MOST_SLOTS):
@@ -139,7 +141,7 @@ def _client(found: Measurement, plan: Plan) -> dict[str, Any]:
         "outstanding_chunks": 1 if plan.remote is None else _AHEAD,
         "local_access": "call",
         "keeps_striped": _keeps_dealt(found),
-        **(_OF_PARTS if "dealt_far" in found.means else {}),
+        **(_OF_INTARSIA if "dealt_far" in found.means else {}),
     }
 
 
@@ -328,7 +330,7 @@ def _hosts(found: Measurement, plan: Plan) -> list[dict[str, Any]]:
             "number": number,
             "directory": str(remote.directory),
             "through": shlex.join(remote.through),
-            **{name: int(one[0]) for name, one in facts.items()},
+            **{name: int(facts[name][0]) for name in ("processors", "memory_bytes")},
             "times_as_fast": {
                 name: {"mean": one.mean, "low_95": one.low, "high_95": one.high}
                 for name, one in times_as_fast(found, number).items()

@@ -31,6 +31,9 @@ def of_metadata(found: Measurement) -> dict[str, dict[str, list[float]]]:
         "allocate_seconds": [one + surplus for one in times["create"]],
         "commit_seconds": times["close_write"],
     }
+    if "held_create" in times:
+        # The other host has used the directory by then, and is told of the name.
+        made["allocate_shared_seconds"] = [one + surplus for one in times["held_create"]]
     return {name: {"samples": thinned(seconds, MOST)} for name, seconds in made.items()}
 
 

@@ -8,6 +8,7 @@ from typing import Any
 _BY_KERNEL = {
     "host.cache_bytes": "memory that the kernel says is available",
     "unlike_hosts": "slots and cache_bytes: processors and memory, as the kernel there says",
+    "shared_processors": "processors of this host: the kernel of the others is the same one",
     "tiers.0.capacity_bytes": "free space, as the kernel says",
     "tiers.0.write_back.bytes": "settings of the kernel for bytes that are not written yet",
 }
@@ -16,6 +17,7 @@ _BY_CLIENT = {
     "client.outstanding_chunks": "how many chunks clients of Intarsia ask for ahead",
     "client.local_access": "clients of Intarsia reach their own host without messages",
     "client.opens_parts": "clients of Intarsia do so",
+    "client.sums_written": "clients of Intarsia do so",
     "client.striped_window_bytes": "what a program asks for in one call, taken to be 1 MiB",
 }
 _DEALT = "of files that user.intarsia.place=stripe:2 and user.intarsia.chunk=64KiB dealt"

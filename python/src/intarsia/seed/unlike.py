@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from intarsia.seed.compute import boot
 from intarsia.seed.probe import MIB
 from intarsia.seed.rounds import Measurement, Plan, of_host
 from intarsia.seed.statistics import estimate
@@ -37,6 +38,12 @@ def unlike_hosts(
         if changed:
             made.append({"numbers": [number], **changed})
     return made
+
+
+def share_processors(found: Measurement) -> bool:
+    """Whether all hosts that were measured are one machine: they have the kernel of this one."""
+    here = boot()
+    return here != 0 and bool(found.facts) and all(one.get("boot") == [here] for one in found.facts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -165,7 +165,7 @@ impl Inputs {
     /// What of the engine's time is in the answer.
     fn engine_text(&self) -> String {
         match &self.profile.engine {
-            Some(Engine { provenance, task_seconds, start_seconds }) => format!(
+            Some(Engine { provenance, task_seconds, start_seconds, .. }) => format!(
                 "engine: {} a task one after the other, {} to start it ({}: {})\n",
                 number(*task_seconds, "s"),
                 number(*start_seconds, "s"),
