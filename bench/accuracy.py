@@ -25,6 +25,7 @@ from pathlib import Path
 import accuracy_cells
 import accuracy_score
 import accuracy_workflows
+import calm
 import command_line
 import kept
 import labs
@@ -106,11 +107,12 @@ def steps(plan, cell, rounds):
 
 def measure_cell(plan, cell, log, wanted, program, deadline):
     """Bring the store of a cell up and measure; how many measurements the time did not suffice for."""
-    at, is_faster = 0, False
+    at, is_faster, numbers = 0, False, itertools.count()
     with (
         contextlib.suppress(End),
         accuracy_cells.running(cell, program) as system,
         predicted_cases.Crew(cell["slots"] or 1, len(system.mounts)) as crew,
+        calm.Calm() as calmness,
     ):
         for at, step in enumerate(wanted):
             if time.monotonic() > deadline:
@@ -128,17 +130,22 @@ def measure_cell(plan, cell, log, wanted, program, deadline):
             if "faster" in plan and step["role"] == "scored" and not is_faster:
                 accuracy_cells.hasten(system, plan, cell["link"])
                 is_faster = True
-            before = kept.busy_s()
-            # What the engine takes for a task is learned from runs that are not scored, as `intarsia refine` does.
-            if step["role"] in ("engine", "training") and isinstance(made, accuracy_workflows.Instance):
-                told = made.ran(system)
-                log.keep(**named(step), seconds=told["makespan_s"], busy=kept.busy_share(before), cost=told["engine"])
-                continue
-            # A number that no run of this store has had.
-            seconds = made.run(system, crew, f"{step['role']}-{step['round']}")
-            log.keep(**named(step), seconds=seconds, busy=kept.busy_share(before))
+            for number, one in enumerate(calmness.measured(lambda: run(step, made, system, crew, next(numbers)))):
+                log.keep(**named(step), attempt=number, **one)
         return 0
     return len(wanted) - at
+
+
+def run(step, made, system, crew, number):
+    """One run of a case: its seconds, how busy the processors were, and what the engine took where that is learned."""
+    before = kept.busy_s()
+    # What the engine takes for a task is learned from runs that are not scored, as `intarsia refine` does.
+    if step["role"] in ("engine", "training") and isinstance(made, accuracy_workflows.Instance):
+        told = made.ran(system)
+        return {"seconds": told["makespan_s"], "busy": kept.busy_share(before), "cost": told["engine"]}
+    # A number that no run of this store has had.
+    seconds = made.run(system, crew, f"{step['role']}-{step['round']}-{number}")
+    return {"seconds": seconds, "busy": kept.busy_share(before)}
 
 
 def main():

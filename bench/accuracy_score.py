@@ -56,17 +56,23 @@ class Cell:
         self.system = types.SimpleNamespace(program=arguments.program, predicting=accuracy_cells.predicting(self.cell))
         self.mounts = [None] * (self.cell["hosts"] or 1)
         self.profile = next((one["profile"] for one in lines if one["role"] == "seed"), None)
-        self.costs = [one["cost"] for one in lines if one.get("cost")]
+        self.costs = [one["cost"] for one in self.counted() if one.get("cost")]
         self.overheads = {"crew": self.overhead_s()} if self.is_whole() else None
 
     def is_whole(self):
         """Whether it was seeded, and what a task takes is known."""
         return self.profile is not None and bool(self.runs("overhead"))
 
+    def counted(self):
+        """The measurements, but of those that others disturbed: they count where no calm one of the same step is."""
+        calm = {step(one) for one in self.lines if not one.get("disturbed")}
+        last = {step(one): one for one in self.lines}
+        return [one for one in self.lines if not one.get("disturbed") or (step(one) not in calm and one is last[step(one)])]
+
     def runs(self, role):
         """Seconds of the runs of each case."""
         times = {}
-        for one in self.lines:
+        for one in self.counted():
             if one["role"] == role and one["busy"] <= self.busiest:
                 times.setdefault(one["case"], []).append(one["seconds"])
         return times
@@ -117,6 +123,7 @@ class Cell:
         with tempfile.TemporaryDirectory(dir=self.home) as apart:
             interval = predicted.predicted(self.laid(made), Path(apart), self.profile_of(made), work)
             row = {**self.cell, **{key: case[key] for key in ("pattern", "layout", "name")}, "measured": runs, "predicted": interval}
+            row["disturbed"] = all(one.get("disturbed") for one in self.counted() if one["role"] == "scored" and one["case"] == case["name"])
             row["size"] = case["name"].rsplit("-", 2)[1]
             row["naive"] = accuracy_choice.naive_s(work, self.cell, self.profile)
             if getattr(made, "has_samples", False):
@@ -126,6 +133,11 @@ class Cell:
             if simgrid:
                 row |= predicted.beside(simgrid, self.laid(made), Path(apart), self.profile, work, self.simgrid_layout(made))
         return row
+
+
+def step(one):
+    """What a measurement is of: it may have been made again."""
+    return one["role"], one["case"], one["round"]
 
 
 def off(row, key="predicted"):
@@ -144,6 +156,8 @@ def show(found, arguments):
             print(f"{cell:28} {row['name']:26} {point:8.3f} ({low:.3f} - {high:.3f})  {runs}  {off(row):+.0%}")
     counts = sorted(len(row["measured"]) for row in found)
     print(f"\n{len(found)} rows, {counts[0]} to {counts[-1]} runs each")
+    if disturbed := sum(row["disturbed"] for row in found):
+        print(f"of {disturbed} of them others disturbed every run")
     print(f"{'':24} rows  median error     p90   worst  median signed  in 90 % interval")
     line("all", found)
     for axis in (*accuracy_choice.CELL, "pattern", "size", "layout"):
