@@ -587,6 +587,36 @@ def of_hosts(slower: tuple[float, float], **facts: float) -> tuple[Measurement, 
     return found, Plan(Path("/tmp"), other, (Remote(Path("/tmp"), ("ssh", "n3")),), slots=2)
 
 
+def test_hosts_of_one_kernel_share_its_processors() -> None:
+    made = Made("x", 4, None, None, ())
+
+    def shared(*boots: float | None) -> Any:
+        found, plan = of_hosts((1.0, 1.0))
+        there = [{} if one is None else {"boot": [one]} for one in boots]
+        found.facts = [facts | boot for facts, boot in zip(found.facts, there, strict=True)]
+        return profile_of(found, plan, made).get("shared_processors")
+
+    here = float(compute.boot())
+    assert here > 0
+    assert compute.facts("", 0)["boot"] == [here]
+    assert shared(here, here) == compute.processors()
+    assert shared(here, here + 1) is None
+    assert shared(here, None) is None
+    # Nobody looked at another host.
+    profile = profile_of(measurement([means()] * 3), Plan(Path("/tmp")), made)
+    assert "shared_processors" not in profile
+
+
+def test_what_a_name_costs_that_another_host_hears_of_is_in_the_profile() -> None:
+    row = means(held_create=4e-3, **{rounds.DISTURBED: 0.0})
+    plan, made = Plan(Path("/tmp")), Made("x", 2, 1e8, None, ())
+    manager = profile_of(measurement([row] * 3), plan, made)["manager"]
+    surplus = row["first_write"] - row["write_4096"]
+    assert manager["allocate_shared_seconds"]["samples"] == pytest.approx([4e-3 + surplus] * 3)
+    manager = profile_of(measurement([means()] * 3), plan, made)["manager"]
+    assert "allocate_shared_seconds" not in manager
+
+
 def test_hosts_that_differ_beyond_their_intervals_are_unlike_in_that() -> None:
     found, plan = of_hosts((2.0, 2.02), processors=4.0, memory_bytes=1e6)
     profile = profile_of(found, plan, Made("x", 4, None, None, ()))

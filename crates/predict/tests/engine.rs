@@ -199,3 +199,20 @@ fn nobody_waits_for_checksums_but_for_their_processors() {
     };
     assert!(chain(true) > chain(false) + 0.4, "{} {}", chain(true), chain(false));
 }
+
+#[test]
+fn a_task_that_reads_only_what_stands_beside_inodes_goes_before_nobody() {
+    let setup = Setup { collocated: true, ..Setup::default() }
+        .file("small", 100)
+        .raw_task(json!({ "name": "alone", "compute_seconds": 0.5 }))
+        .raw_task(json!({ "name": "reader", "reads": ["small"], "compute_seconds": 0.5 }));
+    let begins = |inline_bytes: u64| {
+        let mut profile = setup.profile();
+        profile.client.inline_bytes = inline_bytes;
+        let found = foretold(&setup, &profile);
+        found.tasks.iter().map(|task| task.start_seconds).collect::<Vec<_>>()
+    };
+    let (stored, inline) = (begins(99), begins(100));
+    assert!(stored[1] < stored[0], "what reads something of the store goes first: {stored:?}");
+    assert!(inline[0] < inline[1], "{inline:?}");
+}

@@ -109,9 +109,17 @@ impl World<'_> {
         held
     }
 
-    /// How many bytes of a file each host stores.
+    /// Whether a file stands beside its inode, on no host.
+    fn is_inline(&self, file: FileId) -> bool {
+        self.workload.files[file].size_bytes <= self.profile.client.inline_bytes
+    }
+
+    /// How many bytes of a file each host stores, as whoever asks is told.
     fn bytes_stored(&self, file: FileId, size_bytes: u64) -> ByHost {
         let mut held = ByHost::default();
+        if self.is_inline(file) {
+            return held;
+        }
         let places = self.places.of(file).into_iter();
         let bytes = places.flat_map(|place| place.bytes_by_host(size_bytes));
         bytes.filter(|(_, bytes)| *bytes > 0).for_each(|(host, bytes)| held.add(host, bytes));
@@ -123,6 +131,9 @@ impl World<'_> {
         let mut held = ByHost::default();
         for operation in &self.workload.tasks[task].operations {
             let Operation::Read(extent) = operation else { continue };
+            if self.is_inline(extent.file) {
+                continue;
+            }
             let Some(place) = self.places.of(extent.file) else { continue };
             let bytes = place.bytes_by_host(extent.size_bytes);
             bytes

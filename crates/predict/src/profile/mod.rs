@@ -304,6 +304,8 @@ pub struct Client {
     pub opens_parts: bool,
     /// Bytes of such a file that one read has under way; none: as of other files.
     pub striped_window_bytes: Option<u64>,
+    /// Files up to this long stand beside their inodes: whoever chooses hosts for tasks is told of no host that has them.
+    pub inline_bytes: u64,
     /// Whether its host reads what was written once more when it is published, for a checksum; nobody waits for that.
     pub sums_written: bool,
 }

@@ -392,6 +392,7 @@ const fn default_client() -> Client {
         keeps_striped: true,
         opens_parts: false,
         striped_window_bytes: None,
+        inline_bytes: 0,
         sums_written: false,
     }
 }
@@ -404,6 +405,7 @@ fn client(node: &Node<'_>) -> Result<Client, Problem> {
         "keeps_striped",
         "opens_parts",
         "striped_window_bytes",
+        "inline_bytes",
         "sums_written",
     ])?;
     let default = default_client();
@@ -422,6 +424,7 @@ fn client(node: &Node<'_>) -> Result<Client, Problem> {
             .optional("striped_window_bytes")?
             .map(|bytes| bytes.whole())
             .transpose()?,
+        inline_bytes: node.optional("inline_bytes")?.map_or(Ok(0), |bytes| bytes.whole())?,
         sums_written: truth(node, "sums_written", default.sums_written)?,
     })
 }

@@ -249,6 +249,8 @@ def summary(profile: dict[str, Any]) -> str:
     lines += ["", *(f"{one['name']}: {one['text']}" for one in measured["effects"])]
     lines += [_closed(one) for one in measured.get("closure", ())]
     lines += [_unlike(one) for one in profile.get("unlike_hosts", ())]
+    if (processors := profile.get("shared_processors")) is not None:
+        lines.append(f"all hosts are one machine: they share its {processors} processors")
     if f"far_{MIB}" in measured["seconds"]:
         lines.append(f"new files: {_PLACED[profile['placement']]}")
     return "\n".join(lines)

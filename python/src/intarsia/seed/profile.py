@@ -31,7 +31,12 @@ MOST_SLOTS = 8
 _AHEAD = 16
 _CLASSES = {"tmpfs": "memory", "ramfs": "memory"}
 #: What clients of ours do with files that are dealt over hosts.
-_OF_INTARSIA = {"opens_parts": True, "striped_window_bytes": MIB, "sums_written": True}
+_OF_INTARSIA = {
+    "opens_parts": True,
+    "striped_window_bytes": MIB,
+    "inline_bytes": 4096,
+    "sums_written": True,
+}
 #: Work of which several processes at once are measured; a profile has the gain of each.
 _CROWDED = ("names", "write", "read", "copy")
 

@@ -17,6 +17,7 @@ _BY_CLIENT = {
     "client.outstanding_chunks": "how many chunks clients of Intarsia ask for ahead",
     "client.local_access": "clients of Intarsia reach their own host without messages",
     "client.opens_parts": "clients of Intarsia do so",
+    "client.inline_bytes": "`inline_limit` of Intarsia, if nobody changed it",
     "client.sums_written": "clients of Intarsia do so",
     "client.striped_window_bytes": "what a program asks for in one call, taken to be 1 MiB",
 }
