@@ -186,7 +186,7 @@ fn making_a_file_takes_longer_where_another_host_uses_the_directory() {
 fn nobody_waits_for_checksums_but_for_their_processors() {
     let setup = making(2);
     let mut profile = setup.profile();
-    profile.host.cache_bytes_per_second = 1e3;
+    profile.tiers[0].read.bytes_per_second = 1e3;
     profile.shared_processors = Some(8);
     let without = foretold(&setup, &profile).makespan_seconds;
     profile.client.sums_written = true;

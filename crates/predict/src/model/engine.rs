@@ -11,29 +11,11 @@ pub(super) struct Engine {
     queue: Option<Timetable>,
     task_seconds: f64,
     start: Span,
-    /// For how long processors are used, where hosts share them.
-    pub(super) work: EngineWork,
+    /// Seconds of a processor that a task takes of the engine, and of its host to start it, where hosts share processors.
+    pub(super) alone_seconds: (f64, f64),
     /// Whether tasks sleep instead of computing.
     pub(super) sleeps: bool,
     pub(super) counter: Counter,
-}
-
-/// Seconds of a processor that nothing else wants.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct EngineWork {
-    /// Of the engine, for a task.
-    pub(super) task_seconds: f64,
-    /// Of the host of a task, to start it.
-    pub(super) start_seconds: f64,
-}
-
-impl EngineWork {
-    fn new(described: &profile::Engine) -> Self {
-        Self {
-            task_seconds: described.task_processor_seconds.unwrap_or(described.task_seconds),
-            start_seconds: described.start_alone_seconds.unwrap_or(described.start_seconds),
-        }
-    }
 }
 
 impl Engine {
@@ -42,7 +24,7 @@ impl Engine {
             queue: Timetable::new(1).ok(),
             task_seconds: described.map_or(0.0, |engine| engine.task_seconds),
             start: Span::from_secs_f64(described.map_or(0.0, |engine| engine.start_seconds)),
-            work: described.map(EngineWork::new).unwrap_or_default(),
+            alone_seconds: described.map_or((0.0, 0.0), profile::Engine::alone_seconds),
             sleeps: described.is_some_and(|engine| engine.sleeps),
             counter: Counter::default(),
         }

@@ -53,7 +53,7 @@ impl World<'_> {
             return self.copy_fails(run);
         }
         let task = self.running[run as usize].task;
-        self.stop(run, agenda.now());
+        self.stop(run, agenda);
         self.trouble.counts.lost_runs += 1;
         if !self.is_without_runs(run, agenda) {
             return;

@@ -4,6 +4,7 @@ use intarsia_des::{Agenda, Time};
 
 use super::crowd::Then;
 use super::{Event, Message, Request, World};
+use crate::workload::Operation;
 
 /// What of a host's own work is done beside its runs, one piece after the other: these numbers are no run's.
 const BESIDE: u32 = 1 << 31;
@@ -25,13 +26,16 @@ impl World<'_> {
         seconds.draw(self.draw(what, message, 0))
     }
 
-    /// A file is published: where it is summed, its host reads it once more, on processors that others want as well.
+    /// What a write has written is published: where it is summed, its host reads it once more, on processors that others want too.
+    #[expect(clippy::cast_precision_loss, reason = "a duration")]
     pub(super) fn sum_written(&mut self, message: &Message, agenda: &mut Agenda<Event>) {
+        let operation =
+            self.task_of(message.run).operations.get(self.running[message.run as usize].at);
+        let Some(Operation::Write(extent)) = operation else { return };
         if !self.profile.client.sums_written {
             return;
         }
-        let bytes = self.workload.files[message.file as usize].size_bytes;
-        let seconds = self.copying(message.from, bytes);
+        let seconds = extent.size_bytes as f64 / self.profile.tiers[0].read.bytes_per_second;
         let then = Then { run: BESIDE | message.from, event: Event::DoneBeside };
         self.services.work(1, seconds, then, agenda);
     }

@@ -97,7 +97,7 @@ impl World<'_> {
             alive.copied().filter(there).collect()
         };
         for run in &lost {
-            self.stop(*run, agenda.now());
+            self.stop(*run, agenda);
         }
         self.copies_fail(host);
         self.places.host_is(host, false);

@@ -71,6 +71,12 @@ impl Processors {
         Some(done.then.event)
     }
 
+    /// Takes out all that a run wants: it goes on no more.
+    pub(super) fn leave(&mut self, run: u32, now: Time) {
+        self.advance(now);
+        self.jobs.retain(|job| job.then.run != run);
+    }
+
     /// Seconds that processors were busy, in the mean over all of them.
     pub(super) fn busy_seconds(&self) -> f64 {
         self.busy_seconds / f64::from(self.count)
@@ -147,6 +153,16 @@ mod tests {
             two.enter(1, 1.0, then, Time::ZERO);
         }
         assert_eq!(run(&mut two), [(1, 1.0), (2, 2.0), (3, 3.0)]);
+    }
+
+    #[test]
+    fn what_is_given_up_slows_nobody_down_any_more() {
+        let mut one = Processors::new(1);
+        one.enter(1, 4.0, step(1), Time::ZERO);
+        one.enter(1, 4.0, step(2), Time::ZERO);
+        one.enter(1, 9.0, step(2), Time::ZERO);
+        one.leave(2, Time::ZERO + Span::from_secs_f64(2.0));
+        assert_eq!(run(&mut one), [(1, 5.0)]);
     }
 
     #[test]

@@ -249,6 +249,13 @@ impl Services {
         processors.alarm.set(processors.next(), Event::Processors, agenda);
     }
 
+    /// A run wants these processors no more, whatever it was about to do on them.
+    pub(super) fn stops_working(&mut self, run: u32, agenda: &mut Agenda<Event>) {
+        let Some(processors) = &mut self.processors else { return };
+        processors.leave(run, agenda.now());
+        processors.alarm.set(processors.next(), Event::Processors, agenda);
+    }
+
     /// Work of these processors is done: what was to happen then does.
     pub(super) fn processors_move_on(&mut self, agenda: &mut Agenda<Event>) {
         let Some(processors) = &mut self.processors else { return };

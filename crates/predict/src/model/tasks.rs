@@ -128,7 +128,7 @@ impl<'a> World<'a> {
         self.running.push(Running::new(task, host, now, slowdown));
         if self.services.share_processors() {
             let then = Then { run: ENGINE, event: Event::HandedOver(run) };
-            let seconds = self.engine.work.task_seconds;
+            let (seconds, _) = self.engine.alone_seconds;
             self.engine.counter.count(Span::from_secs_f64(seconds));
             self.services.work(1, seconds, then, agenda);
         } else {
@@ -142,8 +142,8 @@ impl<'a> World<'a> {
 
     /// The host of a run starts it, on processors that it shares with others.
     pub(super) fn starts_up(&mut self, run: u32, agenda: &mut Agenda<Event>) {
-        let (start, overhead) =
-            (self.engine.work.start_seconds, self.task_of(run).overhead_seconds);
+        let (_, start) = self.engine.alone_seconds;
+        let overhead = self.task_of(run).overhead_seconds;
         if start == 0.0 {
             // An overhead was found by runs that had the hosts for themselves, so what it waited for processors is in it.
             return agenda.after(Span::from_secs_f64(overhead), Event::Step(run));
@@ -250,7 +250,7 @@ impl<'a> World<'a> {
         (progress.is_ended, progress.host) = (true, host);
         (progress.started, progress.ended) = (started, now);
         for other in std::mem::take(&mut progress.runs) {
-            self.stop(other, now);
+            self.stop(other, agenda);
         }
         self.ended += 1;
         self.task_took(task, now.since(started), agenda);
@@ -277,11 +277,12 @@ impl<'a> World<'a> {
     }
 
     /// A run goes on no more, and its slots are free.
-    pub(super) fn stop(&mut self, run: u32, now: Time) {
+    pub(super) fn stop(&mut self, run: u32, agenda: &mut Agenda<Event>) {
         let state = &mut self.running[run as usize];
         state.is_over = true;
         let (task, host) = (state.task, state.host);
-        self.ready.leave(number(task), host, now);
+        self.services.stops_working(run, agenda);
+        self.ready.leave(number(task), host, agenda.now());
     }
 }
 

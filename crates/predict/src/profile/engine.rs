@@ -19,3 +19,14 @@ pub struct Engine {
     /// Whether tasks sleep for as long as they computed, as those of a replay do by default: they need no processor meanwhile.
     pub sleeps: bool,
 }
+
+impl Engine {
+    /// `task_seconds` and `start_seconds` where nothing else wants the processors, as far as that was told apart.
+    #[must_use]
+    pub fn alone_seconds(&self) -> (f64, f64) {
+        (
+            self.task_processor_seconds.unwrap_or(self.task_seconds),
+            self.start_alone_seconds.unwrap_or(self.start_seconds),
+        )
+    }
+}

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use intarsia_predict::configuration::Configuration;
-use intarsia_predict::profile::{Engine, Failures, Machine, Profile};
+use intarsia_predict::profile::{Failures, Machine, Profile};
 use intarsia_predict::workload::Workload;
 use serde_json::{Value, json};
 
@@ -165,13 +165,19 @@ impl Inputs {
     /// What of the engine's time is in the answer.
     fn engine_text(&self) -> String {
         match &self.profile.engine {
-            Some(Engine { provenance, task_seconds, start_seconds, .. }) => format!(
-                "engine: {} a task one after the other, {} to start it ({}: {})\n",
-                number(*task_seconds, "s"),
-                number(*start_seconds, "s"),
-                provenance.source.as_str(),
-                provenance.note
-            ),
+            Some(engine) => {
+                let (task_seconds, start_seconds) = match self.profile.shared_processors {
+                    Some(_) => engine.alone_seconds(),
+                    None => (engine.task_seconds, engine.start_seconds),
+                };
+                format!(
+                    "engine: {} a task one after the other, {} to start it ({}: {})\n",
+                    number(task_seconds, "s"),
+                    number(start_seconds, "s"),
+                    engine.provenance.source.as_str(),
+                    engine.provenance.note
+                )
+            }
             None => {
                 "engine: not measured; what a workflow engine takes for each task is not in this \
                      ('intarsia refine' finds it by a run)\n"
