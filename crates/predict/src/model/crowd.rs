@@ -36,7 +36,7 @@ impl Job {
 }
 
 /// A nanosecond: times are whole numbers of them, so less is nothing.
-const NOTHING: f64 = 1e-9;
+pub(super) const NOTHING: f64 = 1e-9;
 
 /// The work of one host.
 #[derive(Debug)]

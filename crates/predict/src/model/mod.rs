@@ -246,7 +246,8 @@ struct World<'a> {
     /// None where hosts have queues of frames.
     streams: Option<Streams>,
     places: Places<'a>,
-    directories: Directories,
+    /// None where it makes no difference who uses them.
+    directories: Option<Directories>,
     services: Services,
     ready: Ready,
     /// When tasks that wait are looked at next.
@@ -332,7 +333,11 @@ impl<'a> World<'a> {
             network: Network::new(profile, configuration.hosts),
             streams: Streams::new(profile, configuration.hosts),
             places,
-            directories: Directories::new(workload),
+            directories: profile
+                .manager
+                .allocate_shared
+                .is_some()
+                .then(|| Directories::new(workload)),
             services: Services::new(profile, configuration, roles),
             ready: Ready::new(workload, profile, configuration, roles, seed)?,
             look: None,

@@ -45,8 +45,10 @@ impl World<'_> {
         request: Request,
         agenda: &mut Agenda<Event>,
     ) {
-        if matches!(request, Request::Open | Request::Allocate) {
-            self.directories.note(file, self.running[run as usize].host, agenda.now());
+        if let (Request::Open | Request::Allocate, Some(directories)) =
+            (request, &mut self.directories)
+        {
+            directories.note(file, self.running[run as usize].host, agenda.now());
         }
         let managers = u32::try_from(self.roles.managers.len()).unwrap_or(1).max(1);
         let to = self.roles.managers.start + number(file) % managers;

@@ -7,7 +7,7 @@
 use intarsia_des::{Alarm, Span, Time};
 
 use super::Event;
-use super::crowd::Then;
+use super::crowd::{NOTHING, Then};
 
 /// What is left of a piece of work.
 #[derive(Clone, Copy, Debug)]
@@ -19,9 +19,6 @@ struct Job {
     /// Whether it is what its run does now; others of the run wait for it.
     is_first: bool,
 }
-
-/// A nanosecond: times are whole numbers of them, so less is nothing.
-const NOTHING: f64 = 1e-9;
 
 /// The processors, and who wants them.
 #[derive(Debug)]

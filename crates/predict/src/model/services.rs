@@ -112,7 +112,7 @@ impl Services {
         then: Then,
         agenda: &mut Agenda<Event>,
     ) {
-        if self.has_crowd(host) || self.share_processors() {
+        if self.shares_work(host) {
             self.manager.count(Span::from_secs_f64(seconds));
             return self.crowd(host, Work::Names, seconds, then, agenda);
         }
@@ -151,9 +151,9 @@ impl Services {
         agenda: &mut Agenda<Event>,
     ) {
         let is_copied = self.in_memory.get(usize::from(spot.tier)).copied().unwrap_or(false);
-        let has_crowd = self.has_crowd(spot.host) || self.share_processors() && is_copied;
+        let is_shared = self.shares_work(spot.host) && (is_copied || !self.share_processors());
         let service = if work == Work::Read { &mut self.reads } else { &mut self.writes };
-        if has_crowd {
+        if is_shared {
             service.count(Span::from_secs_f64(seconds));
             return self.crowd(spot.host, work, seconds, then, agenda);
         }
@@ -180,7 +180,7 @@ impl Services {
 
     /// Memory of a host is copied for so long.
     pub(super) fn copy(&mut self, host: u32, seconds: f64, then: Then, agenda: &mut Agenda<Event>) {
-        if self.has_crowd(host) || self.share_processors() {
+        if self.shares_work(host) {
             return self.crowd(host, Work::Copy, seconds, then, agenda);
         }
         agenda.after(Span::from_secs_f64(seconds), then.event);
@@ -194,7 +194,7 @@ impl Services {
         then: Then,
         agenda: &mut Agenda<Event>,
     ) {
-        if self.has_crowd(host) || self.share_processors() {
+        if self.shares_work(host) {
             return self.crowd(host, Work::Names, seconds, then, agenda);
         }
         let (span, now) = (Span::from_secs_f64(seconds), agenda.now());
@@ -202,8 +202,9 @@ impl Services {
         agenda.at(client.map_or(now + span, |client| client.book(now, span).end), then.event);
     }
 
-    fn has_crowd(&self, host: u32) -> bool {
-        self.crowds[host as usize].is_some()
+    /// Whether what a host does slows down what else is done there, instead of standing in a queue.
+    fn shares_work(&self, host: u32) -> bool {
+        self.share_processors() || self.crowds[host as usize].is_some()
     }
 
     fn crowd(
@@ -244,24 +245,33 @@ impl Services {
         then: Then,
         agenda: &mut Agenda<Event>,
     ) {
-        let Some(processors) = &mut self.processors else { return };
-        processors.enter(width, seconds, then, agenda.now());
-        processors.alarm.set(processors.next(), Event::Processors, agenda);
+        self.at_processors(agenda, |processors, agenda| {
+            processors.enter(width, seconds, then, agenda.now());
+        });
     }
 
     /// A run wants these processors no more, whatever it was about to do on them.
     pub(super) fn stops_working(&mut self, run: u32, agenda: &mut Agenda<Event>) {
-        let Some(processors) = &mut self.processors else { return };
-        processors.leave(run, agenda.now());
-        processors.alarm.set(processors.next(), Event::Processors, agenda);
+        self.at_processors(agenda, |processors, agenda| processors.leave(run, agenda.now()));
     }
 
     /// Work of these processors is done: what was to happen then does.
     pub(super) fn processors_move_on(&mut self, agenda: &mut Agenda<Event>) {
+        self.at_processors(agenda, |processors, agenda| {
+            while let Some(event) = processors.complete(agenda.now()) {
+                agenda.after(Span::ZERO, event);
+            }
+        });
+    }
+
+    /// Changes what these processors have to do, if hosts share any; then another piece may be the next one that is done.
+    fn at_processors(
+        &mut self,
+        agenda: &mut Agenda<Event>,
+        change: impl FnOnce(&mut Processors, &mut Agenda<Event>),
+    ) {
         let Some(processors) = &mut self.processors else { return };
-        while let Some(event) = processors.complete(agenda.now()) {
-            agenda.after(Span::ZERO, event);
-        }
+        change(processors, agenda);
         processors.alarm.set(processors.next(), Event::Processors, agenda);
     }
 

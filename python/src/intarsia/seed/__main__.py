@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import platform
 import re
 import shlex
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from intarsia.seed.closure import closure
+from intarsia.seed.compute import processors
 from intarsia.seed.errors import SeedError
 from intarsia.seed.names import host_names
 from intarsia.seed.probe import MIB
@@ -195,7 +195,7 @@ def _plan(given: argparse.Namespace) -> Plan:
         tuple(others),
         given.seconds,
         given.precision,
-        given.slots or min(MOST_SLOTS, len(os.sched_getaffinity(0))),
+        given.slots or min(MOST_SLOTS, processors()),
         given.size,
         given.as_loaded,
         given.power,
@@ -249,8 +249,8 @@ def summary(profile: dict[str, Any]) -> str:
     lines += ["", *(f"{one['name']}: {one['text']}" for one in measured["effects"])]
     lines += [_closed(one) for one in measured.get("closure", ())]
     lines += [_unlike(one) for one in profile.get("unlike_hosts", ())]
-    if (processors := profile.get("shared_processors")) is not None:
-        lines.append(f"all hosts are one machine: they share its {processors} processors")
+    if (shared := profile.get("shared_processors")) is not None:
+        lines.append(f"all hosts are one machine: they share its {shared} processors")
     if f"far_{MIB}" in measured["seconds"]:
         lines.append(f"new files: {_PLACED[profile['placement']]}")
     return "\n".join(lines)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import shutil
 import signal
 import statistics
@@ -17,7 +16,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from intarsia.seed import links, passthrough, probe, together, watch
-from intarsia.seed.compute import compute
+from intarsia.seed.compute import compute, processors
 from intarsia.seed.errors import SeedError
 from intarsia.seed.power import known
 from intarsia.seed.remote import Remote
@@ -178,7 +177,7 @@ def _measured(plan: Plan, place: Path, say: Callable[[str], None]) -> Measuremen
         if number > 0:
             found.add(times)
     found.took_s = time.monotonic() - began
-    found.power = known(plan.power, place, len(os.sched_getaffinity(0)))
+    found.power = known(plan.power, place, processors())
     return found
 
 

@@ -2,10 +2,9 @@
 //!
 //! *Workqueue*, as `intarsia run --schedule workqueue`: of the tasks for which a host has room, first those that read a file
 //! of the store, which go before those that begin a chain, and then the one that waits longest. It goes to the host with most
-//! idle slots; of equal ones to that which joined the run first, which is a
-//! matter of moments in a run, and drawn here for all its tasks. *Location*: an idle host
-//! takes the first task of which it holds more than any other host; what is left goes as with the workqueue, because nobody
-//! waits for a busy host.
+//! idle slots; of equal ones to that which joined the run first, which is a matter of moments in a run, and drawn here for all
+//! its tasks. *Location*: an idle host takes the first task of which it holds more than any other host; what is left goes as with
+//! the workqueue, because nobody waits for a busy host.
 
 use std::collections::{BTreeSet, VecDeque};
 
